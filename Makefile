@@ -1,0 +1,21 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: sweep test lint types clean
+
+sweep: $(STAMP)
+	@$(BIN)/kernelsweep run experiment=quickstart
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not gpu and not quiet'
+	$(BIN)/pytest -q -m 'quiet and not gpu'
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --constraint constraints.txt -e '.[dev]'
+	@touch $@

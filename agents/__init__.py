@@ -1,0 +1,1 @@
+"""Who writes the kernel: agent loops, models, tools and budgets."""

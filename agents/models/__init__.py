@@ -1,0 +1,1 @@
+"""The models that a sweep can ask: one module each, behind `protocols.Model`."""

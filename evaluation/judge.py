@@ -1,0 +1,253 @@
+"""The one that decides: holds problem, inputs, oracle, clock and verdict; never runs a line of a candidate."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from evaluation import environment
+from evaluation.building.builder import Builder
+from evaluation.building.request import BuildReply, BuildRequest
+from evaluation.correctness.compare import Comparison
+from evaluation.correctness.oracle import DTYPES, Oracle
+from evaluation.correctness.trials import Trials, new_seed
+from evaluation.errors import CandidateFault
+from evaluation.sandbox import sandbox
+from evaluation.settings import EvaluationSettings
+from evaluation.tags import static_tags
+from evaluation.timing import lane
+from evaluation.timing.clock import time_arms
+from evaluation.verdict import Build, Correctness, Evaluation, Fault, Solution, Stage, Status, Timing
+from evaluation.worker.arm import Setup, WorkerArm
+from evaluation.worker.codec import NotCarried
+from evaluation.worker.handle import Zygote
+from evaluation.worker.ticket import Ticket
+from evaluation.worker.weights import LOADED, SEEDED
+from problems.inputs import LoadedProblem
+from problems.problem import Problem, ProblemError
+
+_MAX_BATCH_DRAWS = 3
+_LOG_CHARS = 20_000
+_MESSAGE_CHARS = 4_000
+
+
+class Judge:
+    """Judges one solution after another. Not thread-safe: times are measured, so there is one at a time."""
+
+    def __init__(self, settings: EvaluationSettings, cache_dir: Path, zygote: Zygote | None = None) -> None:
+        """Takes ownership of `zygote`. Raises EvaluatorError when the machine is not fit for the settings."""
+        self.settings = settings
+        self.zygote = zygote or Zygote(settings.cpu_threads)
+        self.builder = Builder(cache_dir, settings.limits)
+        lane.core_sets(settings.cpu_threads)
+        sandbox.check_level(self.zygote.level, settings.require_sandbox)
+        torch.set_num_threads(settings.cpu_threads)
+
+    def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
+        """The verdict after going as far as `stage`. Raises EvaluatorError for faults of ours."""
+        return _Session(self, problem, solution).run(stage)
+
+    def close(self) -> None:
+        """End the zygote."""
+        self.zygote.close()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Wrong(Exception):
+    """An output was wrong; ends the evaluation with a status that is not a fault."""
+
+    def __init__(self, status: Status, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _unmatched(oracle: Oracle) -> str:
+    state = oracle.state
+    wanted = ", ".join(f"{name} {list(state[name].shape)}" for name in oracle.given)
+    return (
+        "it has no place for weights that the reference was given: declare parameters or buffers of the same names, or "
+        f"all of them in the reference's order of shapes; missing are some of {wanted}"
+    )
+
+
+class _Session:
+    """One evaluation, filled in as it proceeds."""
+
+    def __init__(self, judge: Judge, problem: Problem, solution: Solution) -> None:
+        self._judge = judge
+        self._settings = judge.settings
+        self._problem = problem
+        self._solution = solution
+        self._seed = new_seed()
+        self._reached = Stage.BUILD
+        self._weights_rule = LOADED
+        self._trials: Trials | None = None
+        self._inputs_may_change = True
+        self._timed_output_bytes = 0
+        self._timing: Timing | None = None
+        self._builds: list[Build] = []
+        self._wall_s: dict[str, float] = {}
+        self._log = ""
+
+    def run(self, stage: Stage) -> Evaluation:
+        """Go as far as `stage` or to the first fault."""
+        try:
+            return self._evaluation(self._proceed(stage))
+        except _Wrong as wrong:
+            return self._evaluation(wrong.status, str(wrong))
+        except CandidateFault as fault:
+            self._log = f"{fault.detail}\n{self._log}".strip()
+            return self._evaluation(fault.status, fault.message, fault.fault)
+        except NotCarried as foreign:
+            text = f"problem {self._problem.name}: an input is a {foreign}, which cannot be handed to another process"
+            return self._evaluation(Status.INVALID_PROBLEM, text)
+        except ProblemError as error:
+            return self._evaluation(Status.INVALID_PROBLEM, str(error))
+
+    def _evaluation(self, status: Status, message: str = "", fault: Fault | None = None) -> Evaluation:
+        return Evaluation(
+            status=status,
+            stage=self._reached,
+            message=message[:_MESSAGE_CHARS],
+            fault=fault,
+            tags=static_tags(self._solution.source, self._solution.language),
+            builds=self._builds,
+            correctness=self._correctness(),
+            timing=self._timing if status.correct else None,
+            environment=environment.describe(
+                self._settings.device, self._settings.cpu_threads, self._judge.zygote.level
+            ),
+            problem=self._problem.name,
+            solution_sha256=hashlib.sha256(self._solution.source.encode(errors="surrogatepass")).hexdigest(),
+            wall_s={name: round(seconds, 4) for name, seconds in self._wall_s.items()},
+            log=self._log[-_LOG_CHARS:],
+        )
+
+    def _correctness(self) -> Correctness | None:
+        return None if self._trials is None else self._trials.correctness(self._weights_rule)
+
+    def _proceed(self, stage: Stage) -> Status:
+        loaded = LoadedProblem(self._problem)
+        oracle = Oracle(loaded, self._seed, self._settings.precision)
+        with self._candidate() as candidate:
+            self._weights_rule = candidate.construct(self._setup(loaded, oracle))
+            if stage is Stage.BUILD:
+                return Status.PASSED
+            self._reached = Stage.CORRECTNESS
+            if oracle.given and self._weights_rule == SEEDED:
+                raise _Wrong(Status.INCORRECT_STRUCTURE, _unmatched(oracle))
+            self._trials = trials = Trials(loaded, oracle, self._settings)
+            with self._clocked("correctness"):
+                self._check_draws(candidate, trials)
+        if stage is Stage.CORRECTNESS:
+            return Status.PASSED
+        self._reached = Stage.TIMING
+        return self._time(self._setup(loaded, oracle), trials)
+
+    def _setup(self, loaded: LoadedProblem, oracle: Oracle) -> Setup:
+        dtype = DTYPES[self._settings.precision]
+        return Setup(
+            seed=self._seed, init_inputs=loaded.init_inputs(), weights=oracle.state, given=oracle.given, dtype=dtype
+        )
+
+    @contextmanager
+    def _candidate(self) -> Iterator[WorkerArm]:
+        """A fresh worker that has loaded the candidate."""
+        limits = self._settings.limits
+        arm = WorkerArm(self._judge.zygote.spawn(limits), limits, self._build)
+        try:
+            arm.load(self._solution.source, self._solution.entry_point)
+            yield arm
+        finally:
+            arm.close()
+            self._log = arm.worker.log
+            self._wall_s["load"] = self._wall_s.get("load", 0.0) + arm.load_s
+
+    @contextmanager
+    def _reference(self) -> Iterator[WorkerArm]:
+        """A worker like the candidate's for the problem's own Model; what goes wrong in it is the problem's fault."""
+        limits = self._settings.limits
+        arm = WorkerArm(self._judge.zygote.spawn(limits), limits, self._judge.builder.build, is_reference=True)
+        with closing(arm):
+            arm.load(self._problem.source, "Model")
+            yield arm
+
+    def _build(self, request: BuildRequest) -> BuildReply:
+        with self._clocked("build"):
+            reply = self._judge.builder.build(request)
+        if reply.ok and reply.key not in {built.key for built in self._builds}:
+            built = Build(name=reply.name, tier=reply.tier, cached=reply.cached, wall_s=reply.wall_s, key=reply.key)
+            self._builds.append(built)
+        return reply
+
+    @contextmanager
+    def _clocked(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._wall_s[name] = self._wall_s.get(name, 0.0) + time.monotonic() - started
+
+    def _check_draws(self, candidate: WorkerArm, trials: Trials) -> None:
+        """Draws in batches of random size, as timed ones are; the first wrong output decides, and soon ends it."""
+        plans = list(trials.plans)
+        self._inputs_may_change = candidate.inputs_may_change = trials.reference_changes_inputs()
+        wrong: Comparison | None = None
+        while plans:
+            count = min(1 + secrets.randbelow(_MAX_BATCH_DRAWS), len(plans))
+            batch = [trials.trial(plans.pop()) for _ in range(count)]
+            self._timed_output_bytes += sum(trial.most_output_bytes for trial in batch if trial.plan.as_timed)
+            candidate.most_output_bytes = max(trial.most_output_bytes for trial in batch)
+            tickets = [ticket for trial in batch for ticket in [Ticket.of(trial.inputs)] * trial.calls]
+            outputs = iter(candidate.run(tickets).outputs)
+            for trial in batch:
+                answers = list(itertools.islice(outputs, trial.calls))
+                if wrong is not None and not trials.still_needed([trial.plan]):
+                    continue
+                comparison = trials.judge(trial, answers)
+                if wrong is None and not comparison.passed:
+                    wrong = comparison
+            if wrong is not None:
+                plans = trials.still_needed(plans)
+        if wrong is not None:
+            raise _Wrong(wrong.status, wrong.message)
+
+    def _time(self, setup: Setup, trials: Trials) -> Status:
+        def check(batch: Sequence[list[Any]], expected: Sequence[Any], outputs: Sequence[Any]) -> None:
+            comparison = trials.judge_timed(batch, expected, outputs)
+            if comparison is not None:
+                raise _Wrong(comparison.status, f"in a timed call: {comparison.message}")
+
+        @contextmanager
+        def fresh_pair() -> Iterator[tuple[WorkerArm, WorkerArm]]:
+            with self._reference() as reference, self._candidate() as candidate:
+                for arm in (reference, candidate):
+                    arm.construct(setup)
+                    # Whatever the judge does to one arm's buffers it does to the other's: caches keep traces of it.
+                    arm.inputs_may_change = self._inputs_may_change
+                    arm.most_output_bytes = self._timed_output_bytes
+                    arm.worker.prepare_for_timing(cores)
+                yield reference, candidate
+
+        with self._clocked("queue"):
+            held = ExitStack()
+            cores = held.enter_context(lane.held(self._settings.cpu_threads))
+        with held, self._clocked("timing"):
+            self._timing, stable = time_arms(fresh_pair, trials.timed_inputs, check, self._settings.timing)
+        return Status.PASSED if stable else Status.UNSTABLE_TIMING

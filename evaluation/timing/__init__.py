@@ -1,0 +1,1 @@
+"""How fast: the clock, its statistics, and the right to measure."""

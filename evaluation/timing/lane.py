@@ -1,0 +1,73 @@
+"""The right to measure: one judge at a time on each core set of this machine, across processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from evaluation.errors import EvaluatorError
+from evaluation.worker import processes
+
+_POLL_S = 0.02
+TIMED_NICE = -15
+"""Priority of a judge and its workers while they measure, where the system permits it."""
+
+
+def core_sets(threads: int) -> list[set[int]]:
+    """The cores that this process may use, in disjoint sets of `threads`. Raises EvaluatorError if they are too few."""
+    available = sorted(os.sched_getaffinity(0))
+    if len(available) < threads:
+        raise EvaluatorError(
+            f"evaluation.cpu_threads={threads} but only {len(available)} cores may be used here; set it lower"
+        )
+    return [set(available[i : i + threads]) for i in range(0, len(available) - threads + 1, threads)]
+
+
+@contextmanager
+def held(threads: int) -> Iterator[set[int]]:
+    """Wait for a lane of `threads` cores that no other judge holds.
+
+    Meanwhile the calling thread, which must be the main thread, is kept on them, ahead of others' processes.
+    """
+    before, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, os.getpid())
+    folder = runtime_folder()
+    with ExitStack() as stack:
+        lanes = [(cores, stack.enter_context(_lock_file(folder, cores).open("a"))) for cores in core_sets(threads)]
+        cores = _first_free(lanes)
+        os.sched_setaffinity(0, cores)
+        processes.set_nice(os.getpid(), TIMED_NICE)
+        try:
+            yield cores
+        finally:
+            processes.set_nice(os.getpid(), nice)
+            os.sched_setaffinity(0, before)
+
+
+def _lock_file(folder: Path, cores: set[int]) -> Path:
+    return folder / f"lane-cpu-{'-'.join(map(str, sorted(cores)))}.lock"
+
+
+def _first_free(lanes: Sequence[tuple[set[int], TextIO]]) -> set[int]:
+    while True:
+        for cores, lock in lanes:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            return cores
+        time.sleep(_POLL_S)
+
+
+def runtime_folder() -> Path:
+    """Private to this user and shared by all judges of this machine."""
+    folder = Path(tempfile.gettempdir()) / f"kernelsweep-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.geteuid():
+        raise EvaluatorError(f"{folder} belongs to another user; set TMPDIR to a folder of your own")
+    return folder

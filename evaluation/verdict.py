@@ -1,0 +1,207 @@
+"""The nouns of a verdict. Plain data: importing this loads neither torch nor numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What the judge found. All but INVALID_PROBLEM are the candidate's; faults of ours are exceptions."""
+
+    PASSED = "PASSED"
+    COMPILE_ERROR = "COMPILE_ERROR"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    INCORRECT_STRUCTURE = "INCORRECT_STRUCTURE"
+    INCORRECT_VALUES = "INCORRECT_VALUES"
+    TAMPERING = "TAMPERING"
+    UNSTABLE_TIMING = "UNSTABLE_TIMING"
+    INVALID_PROBLEM = "INVALID_PROBLEM"
+
+    @property
+    def correct(self) -> bool:
+        """Whether the values were right; UNSTABLE_TIMING says only that the clock could not settle."""
+        return self in (Status.PASSED, Status.UNSTABLE_TIMING)
+
+
+class Fault(StrEnum):
+    """How a candidate ended when it did not end by itself with a wrong or right answer."""
+
+    EXCEPTION = "EXCEPTION"
+    EXITED = "EXITED"
+    KILLED_BY_SIGNAL = "KILLED_BY_SIGNAL"
+    WALL_LIMIT = "WALL_LIMIT"
+    MEMORY_LIMIT = "MEMORY_LIMIT"
+    PROCESS_LIMIT = "PROCESS_LIMIT"
+    OUTPUT_LIMIT = "OUTPUT_LIMIT"
+    PROTOCOL = "PROTOCOL"
+
+
+class Stage(StrEnum):
+    """How far an evaluation goes; each stage includes the ones before it."""
+
+    BUILD = "build"
+    CORRECTNESS = "correctness"
+    TIMING = "timing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """A candidate: one Python module that defines `entry_point`, a drop-in for the problem's `Model`."""
+
+    source: str
+    language: str = "cpp"
+    entry_point: str = "ModelNew"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One native object that the candidate asked for through load_inline or load."""
+
+    name: str
+    tier: str
+    """`lite` or `stock`: which headers built it."""
+    cached: bool
+    wall_s: float
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One set of inputs and what came of it. Written afterwards, so that a run can be repeated."""
+
+    seed: int
+    value_set: str
+    dims: dict[str, int]
+    passed: bool
+    max_abs_error: float
+    max_rel_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correctness:
+    """Agreement with the float64 oracle over all draws. Errors are over all elements of all outputs."""
+
+    draws: list[Draw]
+    draws_total: int
+    max_abs_error: float
+    mean_abs_error: float
+    max_rel_error: float
+    mean_rel_error: float
+    reference_rms_error: float
+    """rms of (reference at the problem's precision - oracle): the yardstick of the tolerance."""
+    candidate_rms_error: float
+    tolerance: str
+    """The rule that was applied, in words and numbers."""
+    kernelbench_passed: bool | None
+    """What KernelBench's check would say, for comparison (`evaluation/correctness/kernelbench.py`), on the draws of the
+    problem's first value set. None where it says nothing: at fp64 and tf32, or if no such draw was answered."""
+    weights_rule: str
+    """How the candidate got its weights. `loaded`: all by name. `ordered`: all, by the order of their shapes. `partly`:
+    those that its constructor cannot draw by name or shape, the others from its constructor under the reference's seed.
+    `seeded`: all from its constructor."""
+
+    @property
+    def draws_passed(self) -> int:
+        """How many draws agreed."""
+        return sum(draw.passed for draw in self.draws)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Latency of one arm, per call. The interval holds the median in 95 % of cases.
+
+    It is made of order statistics, widened where neighbouring blocks are alike.
+    """
+
+    median_us: float
+    low_us: float
+    high_us: float
+    mean_us: float
+    std_us: float
+    samples_us: list[float]
+    """One entry per block: mean over the block's calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Candidate against reference, in alternating blocks on the same inputs. Only correct candidates have one."""
+
+    candidate: Latency
+    reference: Latency
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    calls_per_block: int
+    process_pairs: int
+    """Pairs of fresh processes that the blocks come from, in equal shares and in this order."""
+    clock: str
+    """What was measured by which clock, in words."""
+    wall_s: float
+    harness_us: float | None = None
+    """Per call, spent in the worker beside the call itself; None in records of evaluators that did not tell. The lower
+    end of the interval allows for a candidate that has replaced the worker's own code, and saved all of it."""
+
+    @property
+    def faster(self) -> bool:
+        """Claimed only when the whole interval lies above 1."""
+        return self.speedup_low > 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Figures beside time. A figure that could not be had is missing here and named in `absent` with the reason."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where the verdict was made."""
+
+    device: str
+    device_name: str
+    threads: int
+    torch: str
+    python: str
+    compiler: str
+    platform: str
+    sandbox_level: int
+    sandbox: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The verdict on one solution. Parts that were not reached are None; a status that says otherwise cannot be built.
+
+    Raises ValueError when a Timing stands beside a status that is not correct.
+    """
+
+    status: Status
+    stage: Stage
+    """How far the evaluation went."""
+    message: str = ""
+    """What a person, or the model, needs to mend it; bounded, and free of input values."""
+    fault: Fault | None = None
+    tags: list[str] = field(default_factory=list)
+    """Static findings about the source: advice, never a verdict."""
+    builds: list[Build] = field(default_factory=list)
+    correctness: Correctness | None = None
+    timing: Timing | None = None
+    profile: Profile | None = None
+    environment: Environment | None = None
+    problem: str = ""
+    solution_sha256: str = ""
+    wall_s: dict[str, float] = field(default_factory=dict)
+    """Seconds per stage: queue, build, load, correctness, timing."""
+    log: str = ""
+    """The tail of what the candidate printed; for the operator, untrusted."""
+
+    def __post_init__(self) -> None:
+        if self.timing is not None and not self.status.correct:
+            raise ValueError(f"an evaluation with status {self.status} cannot carry a timing")
+        if self.status is Status.UNSTABLE_TIMING and self.timing is None:
+            raise ValueError("UNSTABLE_TIMING needs the timing that did not settle")

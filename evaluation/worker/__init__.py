@@ -1,0 +1,1 @@
+"""Candidate processes, and how the judge talks with them."""

@@ -1,0 +1,1 @@
+"""Plans a sweep, runs its cells, records and reports what came out."""

@@ -1,0 +1,91 @@
+"""The verbs about single files: evaluate one candidate, list the problems."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from evaluation.client import Evaluator
+from evaluation.serialize import to_plain
+from evaluation.verdict import Evaluation, Solution, Stage, Status
+from orchestrator.cli.answer import DONE, USAGE, Answer, UsageError
+from orchestrator.config.experiment import load_evaluation
+from orchestrator.report.page_format import duration_interval, error, seconds, speedup_interval
+from orchestrator.settings import ProblemSettings, open_library
+from problems.library import read_problem
+from problems.problem import Problem
+
+
+def evaluate(arguments: argparse.Namespace) -> Answer:
+    """Judge one candidate; what the verdict is does not change the exit code, unless the problem itself is invalid."""
+    settings, library = load_evaluation(arguments.overrides)
+    problem = _problem(arguments.problem, library)
+    try:
+        source = arguments.file.read_text(encoding="utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot read {arguments.file}: {fault.strerror}") from fault
+    except UnicodeDecodeError as fault:
+        raise UsageError(f"{arguments.file} is not UTF-8 text") from fault
+    with Evaluator(settings, arguments.out / "cache", arguments.out / "evaluate.log") as evaluator:
+        found = evaluator.evaluate(problem, Solution(source=source), Stage.TIMING)
+    lines = [f"{label:<12} {text}" for label, text in verdict_lines(found)]
+    code = USAGE if found.status is Status.INVALID_PROBLEM else DONE
+    return Answer(text="\n".join(lines), data=to_plain(found), code=code)
+
+
+def problems(arguments: argparse.Namespace) -> Answer:
+    """List the problems that a pattern means."""
+    pattern, overrides = arguments.pattern, arguments.overrides
+    if "=" in pattern:
+        pattern, overrides = "*", [pattern, *overrides]
+    _, settings = load_evaluation(overrides)
+    library = open_library(settings)
+    found = [library.load(name) for name in library.select(pattern)]
+    width = max(len(problem.name) for problem in found)
+    lines = [f"{problem.name:<{width}}  {_freedom(problem)}" for problem in found]
+    rows = [
+        {
+            "name": problem.name,
+            "sha256": problem.source_sha256,
+            "path": problem.path,
+            "free_dims": to_plain(problem.free_dims),
+            "value_sets": list(problem.value_sets),
+        }
+        for problem in found
+    ]
+    return Answer(text="\n".join(lines), data=rows)
+
+
+def _problem(name: str, settings: ProblemSettings) -> Problem:
+    path = Path(name)
+    return read_problem(path) if path.suffix == ".py" else open_library(settings).load(name)
+
+
+def _freedom(problem: Problem) -> str:
+    free = ", ".join(f"{name} {dim.low}-{dim.high}" for name, dim in problem.free_dims.items())
+    return f"free: {free}" if free else "fixed shapes"
+
+
+def verdict_lines(found: Evaluation) -> Iterator[tuple[str, str]]:
+    """Label and text of each line, without the parts that were not reached."""
+    yield "problem", found.problem
+    yield "solution", found.solution_sha256[:12]
+    yield "verdict", f"{found.status} (reached: {found.stage.value})"
+    if found.message:
+        yield "message", found.message
+    if found.tags:
+        yield "tags", ", ".join(found.tags)
+    for build in found.builds:
+        yield "build", f"{build.name}: {'from the cache' if build.cached else seconds(build.wall_s)} ({build.tier})"
+    if (correctness := found.correctness) is not None:
+        errors = f"largest error {error(correctness.max_abs_error)}, relative {error(correctness.max_rel_error)}"
+        yield "correct", f"{correctness.draws_passed} of {correctness.draws_total} draws; {errors}"
+        yield "tolerance", correctness.tolerance
+    if (timing := found.timing) is not None:
+        for label, arm in (("candidate", timing.candidate), ("reference", timing.reference)):
+            yield label, f"{duration_interval(arm.median_us, arm.low_us, arm.high_us)} per call"
+        yield "speed-up", speedup_interval(timing.speedup, timing.speedup_low, timing.speedup_high)
+        yield "clock", timing.clock
+    if (machine := found.environment) is not None:
+        yield "machine", f"{machine.device_name}, {machine.threads} thread(s), torch {machine.torch}, {machine.sandbox}"

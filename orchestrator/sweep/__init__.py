@@ -1,0 +1,1 @@
+"""Runs a plan: launchers, workers, cells, grades."""

@@ -1,0 +1,1 @@
+"""Projects the store into MLflow; the only place that knows it."""

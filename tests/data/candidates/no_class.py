@@ -1,0 +1,3 @@
+"""Defines nothing of the name that is asked for."""
+
+entry = None

@@ -1,0 +1,13 @@
+"""Raises an ordinary exception."""
+
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, features)
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        raise ValueError("tiles do not divide")

@@ -1,0 +1,15 @@
+"""Reads address zero."""
+
+import ctypes
+
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, features)
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return ctypes.string_at(0)

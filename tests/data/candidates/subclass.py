@@ -1,0 +1,13 @@
+"""Returns a subclass of Tensor."""
+
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, features)
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return nn.Parameter(self.norm(self.linear(x)))

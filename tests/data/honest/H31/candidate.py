@@ -1,0 +1,8 @@
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        with torch.inference_mode():
+            return torch.softmax(x, dim=-1)

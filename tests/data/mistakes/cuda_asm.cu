@@ -1,0 +1,14 @@
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+
+__global__ void scale_kernel(const float* x, float* y, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) asm volatile("mul.rn.float32 %0, %1, %2;" : "=f"(y[i]) : "f"(factor), "f"(x[i]));
+}
+
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  int n = x.numel();
+  scale_kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), 2.0f, n);
+  return y;
+}

@@ -1,0 +1,123 @@
+"""The corpora of tests/data: exploits, which must be caught, and honest candidates, which must not be refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evaluation.judge import Judge
+from evaluation.settings import EvaluationSettings, LimitSettings, TimingSettings
+from evaluation.verdict import Evaluation, Solution, Stage
+from problems.library import Library, read_problem
+from problems.problem import Problem
+
+DATA = Path(__file__).parents[1] / "data"
+CHARGED = "charged"
+MARGIN = 0.1
+"""A candidate that is to be charged its true time, which is the reference's or more, must not be called faster than
+this above 1: the interval of its speed-up must begin below."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One folder: `candidate.py`, `expect.yaml`, and `problem.py` where no other problem fits."""
+
+    id: str
+    folder: Path
+    title: str
+    problem: str
+    """A name of the library, a stem of tests/data/problems, or `problem.py` for the one in the folder."""
+    needs: str = "cpu"
+    """`cpu` or `gpu`."""
+    source: str = ""
+    """The entry of the design's list that this makes a test of; `own` for ways that it does not name."""
+    stage: str = "correctness"
+    expected: str | list[str] = field(default_factory=lambda: ["PASSED"])
+    """Statuses, any of which will do; or `charged`: correct, and charged its true time."""
+    alternative: str = ""
+    """`charged` beside statuses: where the machine gives it nothing to go by, it is correct and charged."""
+    charged: bool = False
+    """Beside statuses with a correct one among them: then its time counts too."""
+    precision: str = "fp32"
+    language: str = "cpp"
+    shapes: str = "fixed"
+    note: str = ""
+    limits: dict[str, Any] = field(default_factory=dict)
+    draws: int | None = None
+    open_hole: str = ""
+    """Why it is not caught every time. The benchmark counts it as not caught; the suite expects that it may pass."""
+    slow: bool = False
+    """For benchmarks/trust.py alone."""
+
+    @property
+    def solution(self) -> Solution:
+        """The candidate."""
+        return Solution(source=(self.folder / "candidate.py").read_text(), language=self.language)
+
+    def load_problem(self) -> Problem:
+        """The problem that it is put to."""
+        if self.problem == "problem.py":
+            return read_problem(self.folder / "problem.py")
+        own = DATA / "problems" / f"{self.problem}.py"
+        return read_problem(own) if own.is_file() else Library("own").load(self.problem)
+
+    def complaint(self, evaluation: Evaluation) -> str | None:
+        """What is not as it should be, in one sentence; None when all is."""
+        charged = CHARGED in (self.expected, self.alternative) or self.charged
+        wanted = [] if self.expected == CHARGED else list(self.expected)
+        if charged and evaluation.status.correct:
+            timing = evaluation.timing
+            if timing is None:
+                return "it was not timed"
+            if timing.speedup_low <= 1 + MARGIN:
+                return None
+            return f"called {timing.speedup:.2f} times as fast, [{timing.speedup_low:.2f}, {timing.speedup_high:.2f}]"
+        if evaluation.status.value in wanted:
+            return None
+        choices = " or ".join([*wanted, *([CHARGED] if charged else [])])
+        return f"{evaluation.status} where {choices} is due: {evaluation.message[:300]}"
+
+
+def entries(corpus: str) -> list[Entry]:
+    """All of `exploits` or `honest`, by id. Raises TypeError for an unknown field."""
+    return [_read(path) for path in sorted((DATA / corpus).glob("*/expect.yaml"))]
+
+
+def _read(path: Path) -> Entry:
+    return Entry(id=path.parent.name, folder=path.parent, **yaml.safe_load(path.read_text()))
+
+
+def settings(timing: TimingSettings) -> EvaluationSettings:
+    """As tight as the corpora bear, so that they run in little time."""
+    limits = LimitSettings(load_s=20.0, call_s=10.0, processes=32)
+    return EvaluationSettings(draws=6, timing=timing, limits=limits)
+
+
+def evaluate(judge: Judge, entry: Entry) -> Evaluation:
+    """Judge one entry as it asks to be."""
+    with _changed(judge, entry):
+        return judge.evaluate(entry.load_problem(), entry.solution, Stage(entry.stage))
+
+
+@contextlib.contextmanager
+def _changed(judge: Judge, entry: Entry) -> Iterator[None]:
+    wanted = {"precision": entry.precision, "shapes": entry.shapes, "draws": entry.draws or judge.settings.draws}
+    with _set(judge.settings, wanted), _set(judge.settings.limits, entry.limits):
+        yield
+
+
+@contextlib.contextmanager
+def _set(owner: Any, values: dict[str, Any]) -> Iterator[None]:
+    before = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
