@@ -125,6 +125,21 @@ class Latency:
     """One entry per block: mean over the block's calls."""
 
 
+LAUNCH_BOUND_US = 10.0
+"""A reference that is faster than this on a device measures launches more than kernels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndToEnd:
+    """From the call until the device is idle, for calls on a device, where the latency is that of the device."""
+
+    candidate: Latency
+    reference: Latency
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Candidate against reference, in alternating blocks on the same inputs. Only correct candidates have one."""
@@ -143,6 +158,18 @@ class Timing:
     harness_us: float | None = None
     """Per call, spent in the worker beside the call itself; None in records of evaluators that did not tell. The lower
     end of the interval allows for a candidate that has replaced the worker's own code, and saved all of it."""
+    end_to_end: EndToEnd | None = None
+    """None on the CPU, where it is the same."""
+    attested_us: float | None = None
+    """On a device: what the candidate takes by the judge's clock alone, from opening the gate until the output is
+    copied, less the same for an empty kernel: the lower end of the median's 95 % interval. The lower end of the
+    speed-up's interval holds it. None for a candidate that waits for the device within its call; then the end-to-end
+    latency takes its place."""
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether the speed-up says little about a kernel."""
+        return self.end_to_end is not None and self.reference.median_us < LAUNCH_BOUND_US
 
     @property
     def faster(self) -> bool:

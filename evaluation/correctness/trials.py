@@ -36,6 +36,9 @@ _SMALL_ELEMENTS = 2**16
 """Outputs up to this size are compared a block at a time: the comparison's fixed cost is larger than their share."""
 
 
+_SMALL_BYTES = 2**28
+
+
 def new_seed() -> int:
     """From the operating system's entropy; nothing that a candidate has seen predicts it."""
     return secrets.randbits(62)
@@ -114,6 +117,8 @@ class Trials:
     _timed_calls: TimedCalls | None = None
     _timed_terms: int = 1
     """Summands of an output for inputs like the timed ones."""
+    small: bool = True
+    """Whether several draws fit into memory at once without a thought."""
 
     def __post_init__(self) -> None:
         self.plans = planned(self.loaded.problem, self.settings)
@@ -132,6 +137,7 @@ class Trials:
             raise ProblemError(
                 f"problem {self.loaded.problem.name} declares STOCHASTIC, but its reference draws no random numbers"
             )
+        self.small = sum(tensor.nbytes for tensor in tensors(inputs)) <= _SMALL_BYTES
         return bool(self.oracle.mutates_inputs(inputs))
 
     def trial(self, plan: Plan) -> Trial:
