@@ -113,7 +113,8 @@ class LoadedProblem:
         with self._making():
             namespace = self._execute()
             namespace.update(dims)
-            return _moved(self._call(namespace, "get_inputs"), self.device)
+            inputs: list[Any] = _moved(self._call(namespace, "get_inputs"), self.device)
+        return inputs
 
     def _making(self) -> AbstractContextManager[Any]:
         """Where tensors are that the file makes without naming a device."""

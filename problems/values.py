@@ -76,7 +76,7 @@ def blocks(tensor: torch.Tensor, axis: int | None = None) -> Sequence[torch.Tens
         return (tensor,)
     if axis is None:
         axis = max(range(tensor.dim()), key=tensor.size)
-    return tensor.split(max(1, BLOCK_ELEMENTS * tensor.shape[axis] // tensor.numel()), dim=axis)
+    return torch.split(tensor, max(1, BLOCK_ELEMENTS * tensor.shape[axis] // tensor.numel()), axis)
 
 
 def drawing_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
