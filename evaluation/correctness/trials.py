@@ -31,9 +31,11 @@ from evaluation.verdict import Correctness, Draw, Status
 from evaluation.worker.arm import room_for
 from problems.inputs import LoadedProblem
 from problems.problem import DIRECTIONS, Problem, ProblemError, Stochastic
+from problems.values import blocks
 
-_SMALL_ELEMENTS = 2**16
-"""Outputs up to this size are compared a block at a time: the comparison's fixed cost is larger than their share."""
+_SMALL_ELEMENTS = {"cpu": 2**16, "cuda": 2**20}
+"""Outputs up to this size, by device, are compared a block of calls at a time: the comparison's fixed cost is larger
+than their share."""
 
 
 _SMALL_BYTES = 2**28
@@ -147,6 +149,8 @@ class Trials:
         declared = self.loaded.problem.stochastic
         law = None if declared is None else law_of(self.oracle, draw.inputs, declared)
         exact = self.oracle.oracle(draw.inputs) if law is None else law.exact
+        # Takes the most memory: so the copies below come later.
+        yardstick = self.oracle.yardstick(draw.inputs, exact) if law is None else Yardstick()
         trial = Trial(
             seed=seed,
             plan=plan,
@@ -154,9 +158,10 @@ class Trials:
             inputs=self.oracle.at_precision(draw.inputs),
             native=self.oracle.native(draw.inputs) if law is None else law.native,
             exact=exact,
-            yardstick=self.oracle.yardstick(draw.inputs, exact) if law is None else Yardstick(),
+            yardstick=yardstick,
             law=law,
         )
+        self.oracle.give_back_memory()
         if plan.as_timed:
             self._timed_terms = trial.yardstick.terms
         return trial
@@ -212,7 +217,9 @@ class Trials:
 
     def timed_inputs(self, calls: int) -> list[list[Any]]:
         """Fresh inputs of the file's own sizes, as both arms get them."""
-        return [self.oracle.at_precision(inputs) for inputs in self.loaded.calls(new_seed(), calls)]
+        drawn = self.loaded.calls(new_seed(), calls)
+        # One call's inputs are there twice at a time, not all of them.
+        return [self.oracle.at_precision(drawn.pop(0)) for _ in range(calls)]
 
     def judge_timed(
         self, batch: Sequence[list[Any]], expected: Sequence[Any], outputs: Sequence[Any]
@@ -265,7 +272,7 @@ class Trials:
 def _stacked_close(outputs: Sequence[Any], references: Sequence[Any], precision: str, terms: int) -> bool:
     """Whether all are small tensors that are close together: one comparison where each alone costs as much."""
     first = references[0]
-    if type(first) is not torch.Tensor or first.numel() > _SMALL_ELEMENTS or first.dim() == 0:
+    if type(first) is not torch.Tensor or first.numel() > _SMALL_ELEMENTS[first.device.type] or first.dim() == 0:
         return False
     same = all(type(t) is torch.Tensor and t.shape == first.shape and t.dtype == first.dtype for t in references)
     if not same or any(structure_fault(*pair) is not None for pair in zip(outputs, references, strict=True)):
@@ -286,7 +293,13 @@ def _close(output: Any, reference: Any, precision: str, terms: int) -> bool:
 def _tensor_close(mine: torch.Tensor, theirs: torch.Tensor, precision: str, terms: int) -> bool:
     if not theirs.is_floating_point() or theirs.dim() == 0:
         return torch.equal(mine, theirs)
+    # A tensor of one dimension is one row.
+    pairs = [(mine, theirs)] if theirs.dim() == 1 else zip(blocks(mine, 0), blocks(theirs, 0), strict=True)
+    return all(_rows_close(*pair, roundoff(precision, theirs.dtype, terms)) for pair in pairs)
+
+
+def _rows_close(mine: torch.Tensor, theirs: torch.Tensor, relative: float) -> bool:
     wide = torch.promote_types(theirs.dtype, torch.float32)
     difference = mine.to(wide).sub(theirs.to(wide)).abs_()
     row_rms = torch.linalg.vector_norm(theirs.to(wide), dim=-1, keepdim=True) / theirs.shape[-1] ** 0.5
-    return bool((difference <= roundoff(precision, theirs.dtype, terms) * row_rms).all())
+    return bool((difference <= relative * row_rms).all())
