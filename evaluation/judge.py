@@ -165,9 +165,8 @@ class _Session:
         return None if self._trials is None else self._trials.correctness(self._weights_rule)
 
     def _proceed(self, stage: Stage) -> Status:
-        device = self._judge.workplace.device
-        loaded = LoadedProblem(self._problem, device)
-        oracle = Oracle(loaded, self._seed, self._settings.precision, device=device)
+        loaded = LoadedProblem(self._problem, self._judge.workplace.device)
+        oracle = Oracle(loaded, self._seed, self._settings.precision)
         self._setup = self._made(loaded, oracle)
         with self._candidate() as candidate, self._clocked_hold():
             self._weights_rule = candidate.construct(self._setup)

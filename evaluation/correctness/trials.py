@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
+from evaluation.correctness.closeness import close, stacked_close
 from evaluation.correctness.compare import Comparison, compare
 from evaluation.correctness.figures import ErrorFigures
 from evaluation.correctness.kernelbench import TOLERANCE, kernelbench_verdict
-from evaluation.correctness.nested import leaves, structure_fault, tensors
+from evaluation.correctness.nested import structure_fault, tensors
 from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.stochastic import (
     REPEATS,
@@ -25,18 +24,12 @@ from evaluation.correctness.stochastic import (
     kept_by_both,
     law_of,
 )
-from evaluation.correctness.tolerance import UNKNOWN_TERMS, Yardstick, roundoff
+from evaluation.correctness.tolerance import UNKNOWN_TERMS, Yardstick
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Correctness, Draw, Status
 from evaluation.worker.arm import room_for
 from problems.inputs import LoadedProblem
 from problems.problem import DIRECTIONS, Problem, ProblemError, Stochastic
-from problems.values import blocks
-
-_SMALL_ELEMENTS = {"cpu": 2**16, "cuda": 2**20}
-"""Outputs up to this size, by device, are compared a block of calls at a time: the comparison's fixed cost is larger
-than their share."""
-
 
 _SMALL_BYTES = 2**28
 
@@ -231,10 +224,10 @@ class Trials:
         """
         if self.loaded.problem.stochastic is not None:
             return self._judge_timed_random(batch, expected, outputs, self.loaded.problem.stochastic)
-        if _stacked_close(outputs, expected, self.settings.precision, self._timed_terms):
+        if stacked_close(outputs, expected, self.settings.precision, self._timed_terms):
             return None
         for inputs, right, output in zip(batch, expected, outputs, strict=True):
-            if _close(output, right, self.settings.precision, self._timed_terms):
+            if close(output, right, self.settings.precision, self._timed_terms):
                 continue
             exact = self.oracle.oracle(inputs)
             yardstick = self.oracle.yardstick(inputs, exact)
@@ -251,7 +244,7 @@ class Trials:
         for inputs, right, output in zip(batch, expected, outputs, strict=True):
             fault = structure_fault(output, right) is not None
             if not fault and (
-                declared.rule == "moments" or _close(*kept_by_both(right, output), precision, UNKNOWN_TERMS)
+                declared.rule == "moments" or close(*kept_by_both(right, output), precision, UNKNOWN_TERMS)
             ):
                 continue
             comparison = judge_values(output, law_of(self.oracle, inputs, declared), precision)
@@ -267,39 +260,3 @@ class Trials:
             figures=None,
             tolerance=self._tolerance,
         )
-
-
-def _stacked_close(outputs: Sequence[Any], references: Sequence[Any], precision: str, terms: int) -> bool:
-    """Whether all are small tensors that are close together: one comparison where each alone costs as much."""
-    first = references[0]
-    if type(first) is not torch.Tensor or first.numel() > _SMALL_ELEMENTS[first.device.type] or first.dim() == 0:
-        return False
-    same = all(type(t) is torch.Tensor and t.shape == first.shape and t.dtype == first.dtype for t in references)
-    if not same or any(structure_fault(*pair) is not None for pair in zip(outputs, references, strict=True)):
-        return False
-    return _tensor_close(torch.stack(list(outputs)), torch.stack(list(references)), precision, terms)
-
-
-def _close(output: Any, reference: Any, precision: str, terms: int) -> bool:
-    """Whether every element is within one honest rounding error of the reference's, by the size of its row."""
-    if structure_fault(output, reference) is not None:
-        return False
-    return all(
-        _tensor_close(mine, theirs, precision, terms)
-        for mine, theirs in zip(tensors(output), tensors(reference), strict=True)
-    ) and len(tensors(reference)) == len(list(leaves(reference)))
-
-
-def _tensor_close(mine: torch.Tensor, theirs: torch.Tensor, precision: str, terms: int) -> bool:
-    if not theirs.is_floating_point() or theirs.dim() == 0:
-        return torch.equal(mine, theirs)
-    # A tensor of one dimension is one row.
-    pairs = [(mine, theirs)] if theirs.dim() == 1 else zip(blocks(mine, 0), blocks(theirs, 0), strict=True)
-    return all(_rows_close(*pair, roundoff(precision, theirs.dtype, terms)) for pair in pairs)
-
-
-def _rows_close(mine: torch.Tensor, theirs: torch.Tensor, relative: float) -> bool:
-    wide = torch.promote_types(theirs.dtype, torch.float32)
-    difference = mine.to(wide).sub(theirs.to(wide)).abs_()
-    row_rms = torch.linalg.vector_norm(theirs.to(wide), dim=-1, keepdim=True) / theirs.shape[-1] ** 0.5
-    return bool((difference <= relative * row_rms).all())
