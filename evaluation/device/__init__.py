@@ -1,0 +1,1 @@
+"""The device that candidates run on: its state."""
