@@ -198,6 +198,37 @@ class Environment:
     platform: str
     sandbox_level: int
     sandbox: str
+    driver: str = ""
+    """Version of the GPU's driver; this and the following are empty on the CPU, and where they are not known."""
+    cuda: str = ""
+    """The CUDA that torch was built for."""
+    nvcc: str = ""
+    """What the CUDA compiler says of its release."""
+    host: str = ""
+    """Name of the CPU beside the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The state of a GPU at one moment, as its driver tells it. A figure is None where the driver does not."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    max_sm_clock_mhz: int | None = None
+    power_w: float | None = None
+    """On recent GPUs (Ampere but A100, and later) the mean over the second before."""
+    power_limit_w: float | None = None
+    """What the driver enforces, from whatever side the limit comes."""
+    temperature_c: int | None = None
+    throttle_reasons: list[str] | None = None
+    """Why clocks are not at their highest, by NVML's names; being idle is left out. Empty: they are not held down."""
+    foreign_processes: list[int] | None = None
+    """Pids of compute processes on the GPU that are not the evaluator's. None where the driver's pids are not those of
+    this process's namespace, or where none are seen but some may be hidden."""
+    utilisation_percent: int | None = None
+    """Share of the driver's last sample period (1/6 to 1 s) in which a kernel ran, the evaluator's own included."""
+    memory_used_bytes: int | None = None
+    """Of the whole GPU, without what the driver reserves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
