@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
+from evaluation.device.nvml import Device, DeviceStateAbsent
 from evaluation.errors import EvaluatorError
 from evaluation.settings import EvaluationSettings
 from evaluation.timing import lane
 from evaluation.timing.clock import Batch, Check, time_arms
 from evaluation.timing.device_clock import time_on_device
-from evaluation.verdict import Timing
+from evaluation.verdict import Conditions, Timing
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.device_arm import DeviceArm
 from evaluation.worker.handle import Zygote
@@ -125,7 +128,11 @@ class OnDevice:
         # For correctness, and both arms of each pair.
         self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
         self._pool.refill()
-        self._uuid = str(torch.cuda.get_device_properties(0).uuid)
+        self._uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        try:
+            self._state: Device | None = Device(self._uuid)
+        except DeviceStateAbsent:
+            self._state = None
         generator = torch.Generator("cuda").manual_seed(0)
         self._probe = torch.randn(_PROBE_SIZE, _PROBE_SIZE, device="cuda", dtype=torch.float64, generator=generator)
         self._known = self._probed()
@@ -153,7 +160,9 @@ class OnDevice:
 
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """See Workplace."""
-        return time_on_device(open_pair, next_batch, check, self._settings.timing)
+        before = self._conditions()
+        timing, stable = time_on_device(open_pair, next_batch, check, self._settings.timing)
+        return replace(timing, conditions=before + self._conditions()), stable
 
     def between(self) -> None:
         """See Workplace: a known computation must still come out as it did."""
@@ -168,6 +177,11 @@ class OnDevice:
     def close(self) -> None:
         """See Workplace."""
         self._pool.close()
+        if self._state is not None:
+            self._state.close()
+
+    def _conditions(self) -> list[Conditions]:
+        return [] if self._state is None else [self._state.conditions(own=(os.getpid(),))]
 
     def _probed(self) -> torch.Tensor:
         return (self._probe @ self._probe).sum(dim=1).cpu()
