@@ -173,7 +173,9 @@ class Tally:
 
 
 def _read(*figures: torch.Tensor) -> list[float]:
-    """Single numbers, counts below 2**53 among them; in one go, since each reading waits for an accelerator."""
+    """Single numbers, counts below 2**53 among them. In one go where each reading would wait for an accelerator."""
+    if figures[0].device.type == "cpu":
+        return [float(figure) for figure in figures]
     read: list[float] = torch.stack([figure.double() for figure in figures]).tolist()
     return read
 
