@@ -50,4 +50,7 @@ def test_a_cuda_candidate_compiles_with_the_lite_headers(tmp_path: Path) -> None
 def test_the_cuda_sources_of_the_corpora_compile_with_the_lite_headers(entry: Entry, tmp_path: Path) -> None:
     request = request_of(entry.solution.source)
     assert request is not None
+    cuda = Path(str(Toolchain.find().nvcc)).resolve().parents[1]
+    if "cublas_v2.h" in entry.solution.source and not any(cuda.rglob("cublas_v2.h")):
+        pytest.skip("cuBLAS is not installed")
     assert refusals(request, tmp_path) == []

@@ -12,7 +12,7 @@ __device__ float block_sum(float value, float* shared) {
     for (int i = 0; i < blockDim.x / 32; ++i) value += shared[i];
     return value;
 }
-__global__ void norm(const float* x, const float* r, const float* w, const float* b, float* y, int* next, int rows, int width, float e) {
+__global__ void persistent(const float* x, const float* r, const float* w, const float* b, float* y, int* next, int rows, int width, float e) {
     __shared__ float shared[32];
     __shared__ int row;
     while (true) {
@@ -37,14 +37,14 @@ torch::Tensor run(torch::Tensor x, torch::Tensor residual, torch::Tensor weight,
     static int* next = nullptr;
     if (blocks == 0) {
         int each = 0, processors = 0;
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, norm, 256, 0);
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, persistent, 256, 0);
         cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
         cudaMalloc((void**)&next, sizeof(int));
         blocks = each * processors;
     }
     auto out = torch::empty_like(x);
     cudaMemsetAsync(next, 0, sizeof(int), 0);
-    norm<<<blocks, 256>>>(x.data_ptr<float>(), residual.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+    persistent<<<blocks, 256>>>(x.data_ptr<float>(), residual.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
                           out.data_ptr<float>(), next, x.size(0), x.size(1), (float)epsilon);
     return out;
 }
