@@ -184,10 +184,9 @@ class Timing:
     end_to_end: EndToEnd | None = None
     """None on the CPU, where it is the same."""
     attested_us: float | None = None
-    """On a device: what the candidate takes by the judge's clock alone, from opening the gate until the output is
-    copied, less the same for an empty kernel: the lower end of the median's 95 % interval. The lower end of the
-    speed-up's interval holds it. None for a candidate that waits for the device within its call; then the end-to-end
-    latency takes its place."""
+    """On a device: what the candidate takes by the judge's clock alone, the lower end of the median's 95 % interval.
+    The lower end of the speed-up's interval holds it. None for a candidate that waits for the device within its call;
+    then the end-to-end latency takes its place."""
     conditions: list[Conditions] = field(default_factory=list)
     """Of the device, before and after; empty on the CPU and where its driver does not tell them."""
 

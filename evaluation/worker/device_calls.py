@@ -35,6 +35,8 @@ class DeviceCalls:
         import torch.utils.cpp_extension
 
         torch.zeros(1, device="cuda")
+        # Torch's own default permits it in convolutions.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         self._harness = harness
         self._page = mmap.mmap(page_fd, mmap.PAGESIZE)
         harness.open(self._page)

@@ -64,7 +64,8 @@ class Zygote:
                 pass_fds=[its.fileno()],
             )
         self._on_device = harness is not None
-        self._asking = threading.Lock()
+        self._asking = threading.RLock()
+        """Held from a question to its answer."""
         self._folder = _new_folder()
         self._socket = mine
         self._socket.settimeout(_START_LIMIT_S)
@@ -78,9 +79,10 @@ class Zygote:
     @property
     def level(self) -> Level:
         """The sandbox level that workers get; waits for the zygote to be ready."""
-        if self._level is None:
-            self._level = Level(self._answer()["level"])
-        return self._level
+        with self._asking:
+            if self._level is None:
+                self._level = Level(self._answer()["level"])
+            return self._level
 
     def spawn(self, limits: LimitSettings) -> Worker:
         """Fork one worker and wait until it is inside its sandbox, and has its device. Several threads may ask."""

@@ -120,7 +120,8 @@ class _Worker:
             self._model.to(dtype=getattr(torch, order["dtype"]))
         rule = weights.hand_over(self._model, order["weights"], order["given"])
         if self._device is not None:
-            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = order["tf32"]
+            if order["tf32"]:
+                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
             if isinstance(self._model, torch.nn.Module):
                 self._model.to(device="cuda")
         send(self._sock, Frame(Kind.CONSTRUCTED, frame.ticket, encode(rule)))
