@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpus import entries
 from corpus import settings as settings_for
+from corpus_builds import build_all
 
 from evaluation.judge import Judge
 from evaluation.settings import EvaluationSettings, LimitSettings, TimingSettings
@@ -29,6 +31,17 @@ def corpus_judge(tmp_path_factory):
     """For the corpora of exploits and of honest candidates."""
     timing = TimingSettings(budget_s=0.2, process_pairs=2, min_blocks=8, stable_interval=1e6)
     with Judge(settings_for(timing), tmp_path_factory.mktemp("cache")) as judge:
+        yield judge
+
+
+@pytest.fixture(scope="session")
+def gpu_corpus_judge(tmp_path_factory):
+    """The same on the GPU, with everything built that the corpora there ask for."""
+    cache = tmp_path_factory.mktemp("cache")
+    both = [entry for corpus in ("exploits", "honest") for entry in entries(corpus, "cuda")]
+    build_all(both, cache)
+    timing = TimingSettings(budget_s=0.2, process_pairs=2, min_blocks=8, stable_interval=1e6)
+    with Judge(settings_for(timing, "cuda"), cache) as judge:
         yield judge
 
 

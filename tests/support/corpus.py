@@ -33,7 +33,7 @@ class Entry:
     problem: str
     """A name of the library, a stem of tests/data/problems, or `problem.py` for the one in the folder."""
     needs: str = "cpu"
-    """`cpu` or `gpu`."""
+    """Where it runs: `cpu`, `gpu`, or `any` for what runs unchanged on either and shows something of its own there."""
     source: str = ""
     """The entry of the design's list that this makes a test of; `own` for ways that it does not name."""
     stage: str = "correctness"
@@ -53,6 +53,10 @@ class Entry:
     """Why it is not caught every time. The benchmark counts it as not caught; the suite expects that it may pass."""
     slow: bool = False
     """For benchmarks/trust.py alone."""
+
+    def runs_on(self, device: str) -> bool:
+        """Whether it is one for `cpu` or `cuda`."""
+        return self.needs in ("any", {"cpu": "cpu", "cuda": "gpu"}[device])
 
     @property
     def solution(self) -> Solution:
@@ -86,25 +90,33 @@ class Entry:
         return f"{evaluation.status} where {choices} is due: {evaluation.message[:300]}"
 
 
-def entries(corpus: str) -> list[Entry]:
-    """All of `exploits` or `honest`, by id. Raises TypeError for an unknown field."""
-    return [_read(path) for path in sorted((DATA / corpus).glob("*/expect.yaml"))]
+def entries(corpus: str, device: str) -> list[Entry]:
+    """All of `exploits` or `honest` that run on `cpu` or `cuda`, by id.
+
+    Raises TypeError for an unknown field, ValueError for an unknown place to run.
+    """
+    found = [_read(path) for path in sorted((DATA / corpus).glob("*/expect.yaml"))]
+    return [entry for entry in found if entry.runs_on(device)]
 
 
 def _read(path: Path) -> Entry:
-    return Entry(id=path.parent.name, folder=path.parent, **yaml.safe_load(path.read_text()))
+    entry = Entry(id=path.parent.name, folder=path.parent, **yaml.safe_load(path.read_text()))
+    if entry.needs not in ("cpu", "gpu", "any"):
+        raise ValueError(f"{path}: needs is cpu, gpu or any, not {entry.needs!r}")
+    return entry
 
 
-def settings(timing: TimingSettings) -> EvaluationSettings:
+def settings(timing: TimingSettings, device: str = "cpu") -> EvaluationSettings:
     """As tight as the corpora bear, so that they run in little time."""
-    limits = LimitSettings(load_s=20.0, call_s=10.0, processes=32)
-    return EvaluationSettings(draws=6, timing=timing, limits=limits)
+    # The CUDA driver has threads of its own in every worker.
+    limits = LimitSettings(load_s=20.0, call_s=10.0, processes=32 if device == "cpu" else 64)
+    return EvaluationSettings(device=device, draws=6, timing=timing, limits=limits)
 
 
-def evaluate(judge: Judge, entry: Entry) -> Evaluation:
-    """Judge one entry as it asks to be."""
+def evaluate(judge: Judge, entry: Entry, stage: Stage | None = None) -> Evaluation:
+    """Judge one entry as it asks to be, or as far as `stage`."""
     with _changed(judge, entry):
-        return judge.evaluate(entry.load_problem(), entry.solution, Stage(entry.stage))
+        return judge.evaluate(entry.load_problem(), entry.solution, stage or Stage(entry.stage))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 
 import pytest
+from corpus import Entry, entries
+from corpus_builds import request_of
 
 from evaluation.building import BuildRequest
 from evaluation.building.compile import Workshop
@@ -12,13 +14,26 @@ from evaluation.building.sources import LITE, plan
 from evaluation.building.toolchain import Toolchain
 from evaluation.settings import LimitSettings
 
+CORPUS = [entry for name in ("exploits", "honest") for entry in entries(name, "cuda") if entry.language == "cuda"]
 KERNEL = (Path(__file__).parents[2] / "data" / "lite" / "mean.cu").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(Toolchain.find().nvcc is None, reason="nvcc is not installed")
-def test_a_cuda_candidate_compiles_with_the_lite_headers(tmp_path: Path) -> None:
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(Toolchain.find().nvcc is None, reason="nvcc is not installed"),
+]
+
+
+def refusals(request: BuildRequest, folder: Path) -> list[str]:
+    """What the compiler says of each unit that it refuses with the lite headers."""
     toolchain = Toolchain.find()
+    made = plan(request, LITE, toolchain, "90a", folder)
+    workshop = Workshop(toolchain=toolchain, limits=LimitSettings(), scratch=folder, places=Places(folder, 2))
+    with workshop.bench(made) as bench:
+        return [outcome.output for outcome in bench.compile_units() if not outcome.ok]
+
+
+def test_a_cuda_candidate_compiles_with_the_lite_headers(tmp_path: Path) -> None:
     request = BuildRequest(
         name="mean_module",
         cpp_sources=["torch::Tensor mean_cuda(torch::Tensor x);"],
@@ -26,10 +41,16 @@ def test_a_cuda_candidate_compiles_with_the_lite_headers(tmp_path: Path) -> None
         functions={"mean_cuda": "mean"},
         extra_cuda_cflags=["-O3"],
     )
-    made = plan(request, LITE, toolchain, "90a", tmp_path)
-    workshop = Workshop(toolchain=toolchain, limits=LimitSettings(), scratch=tmp_path, places=Places(tmp_path, 2))
     start = time.monotonic()
-    with workshop.bench(made) as bench:
-        refused = [outcome for outcome in bench.compile_units() if not outcome.ok]
-    assert not refused, refused[0].output
+    assert refusals(request, tmp_path) == []
     assert time.monotonic() - start < LimitSettings().build_s
+
+
+@pytest.mark.parametrize("entry", CORPUS, ids=[entry.id for entry in CORPUS])
+def test_the_cuda_sources_of_the_corpora_compile_with_the_lite_headers(entry: Entry, tmp_path: Path) -> None:
+    request = request_of(entry.solution.source)
+    assert request is not None
+    cuda = Path(str(Toolchain.find().nvcc)).resolve().parents[1]
+    if "cublas_v2.h" in entry.solution.source and not any(cuda.rglob("cublas_v2.h")):
+        pytest.skip("cuBLAS is not installed")
+    assert refusals(request, tmp_path) == []
