@@ -51,7 +51,6 @@ class Sample:
         return self.values.std(0).clamp(min=_LEAST_DEVIATION / math.sqrt(self.elements))
 
 
-
 def differing(candidate: Sample, reference: Sample) -> str | None:
     """The statistic that lies farthest beyond LIMIT of the reference's errors, in words; None when all are alike."""
     believed = candidate.deviation.clamp(max=_MOST_BELIEVED / math.sqrt(reference.elements))
