@@ -47,6 +47,11 @@ def write(report: Json, out: Path) -> None:
     """Keep the JSON, and show its measures."""
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(report, indent=1) + "\n")
+    show(report)
+
+
+def show(report: Json) -> None:
+    """Its measures, as a table on stdout."""
     for one in report["measures"]:
         value, bar = one["value"], one["bar"] or ""
         sys.stdout.write(f"{value:12.4g} {one['unit']:3} {bar:>8} {one['holds']!s:5} {one['name']}\n")

@@ -111,7 +111,10 @@ def described_outcome(judge: Judge, entry: Entry, stage: Stage | None) -> Json:
     if evaluation.timing is not None:
         timing = evaluation.timing
         found["speedup"] = [round(x, 4) for x in (timing.speedup_low, timing.speedup, timing.speedup_high)]
-        found["harness_us"] = round(timing.harness_us, 2)
+        if timing.harness_us is not None:
+            found["harness_us"] = round(timing.harness_us, 2)
+        if timing.attested_us is not None:
+            found["attested_us"] = round(timing.attested_us, 2)
         found["candidate_us"] = round(timing.candidate.median_us, 2)
     complaint = entry.complaint(evaluation)
     return found if complaint is None else found | {"complaint": complaint}

@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", type=Path, help="a Python module that defines ModelNew")
     parser.add_argument("--json", action="store_true", help="print the whole evaluation")
     parser.add_argument("--stage", choices=[stage.value for stage in Stage], default=Stage.TIMING.value)
-    parser.add_argument("--device", choices=["cpu"], default=defaults.device)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=defaults.device)
     parser.add_argument("--shapes", choices=["fixed", "jitter"], default=defaults.shapes)
     parser.add_argument("--precision", default=defaults.precision, choices=["fp64", "fp32", "tf32", "fp16", "bf16"])
     parser.add_argument("--draws", type=int, default=defaults.draws)
@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
 def _evaluate(arguments: argparse.Namespace) -> Evaluation:
     problem = _problem(arguments.problem)
     solution = Solution(source=arguments.file.read_text(), language=arguments.language)
-    settings = EvaluationSettings(
-        device=arguments.device,
+    settings = EvaluationSettings.on(
+        arguments.device,
         shapes=arguments.shapes,
         precision=arguments.precision,
         draws=arguments.draws,

@@ -10,15 +10,19 @@ from pathlib import Path
 
 import torch
 
+from evaluation.building.toolchain import Toolchain, ToolchainError
+from evaluation.device.nvml import Device, DeviceStateAbsent
 from evaluation.sandbox.sandbox import Level
 from evaluation.verdict import Environment
 
 
 def describe(device: str, threads: int, level: Level) -> Environment:
-    """This machine and its software, as they are seen by the judge."""
+    """This machine and its software, as they are seen by the judge. `device`: as torch names it."""
+    on_gpu = torch.device(device).type == "cuda"
+    name, driver = _gpu(device) if on_gpu else (_cpu_name(), "")
     return Environment(
         device=device,
-        device_name=_device_name(),
+        device_name=name,
         threads=threads,
         torch=torch.__version__,
         python=platform.python_version(),
@@ -26,11 +30,26 @@ def describe(device: str, threads: int, level: Level) -> Environment:
         platform=platform.platform(),
         sandbox_level=int(level),
         sandbox=level.describe(),
+        driver=driver,
+        cuda=(torch.version.cuda or "") if on_gpu else "",
+        nvcc=_nvcc() if on_gpu else "",
+        host=_cpu_name() if on_gpu else "",
     )
 
 
 @functools.cache
-def _device_name() -> str:
+def _gpu(device: str) -> tuple[str, str]:
+    """Name, and version of the driver; that is empty where NVML does not tell it."""
+    properties = torch.cuda.get_device_properties(device)
+    try:
+        with Device(f"GPU-{properties.uuid}") as opened:
+            return properties.name, opened.driver or ""
+    except DeviceStateAbsent:
+        return properties.name, ""
+
+
+@functools.cache
+def _cpu_name() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith(("model name", "Model")):
             return line.split(":", 1)[1].strip()
@@ -45,3 +64,16 @@ def _compiler() -> str:
         return ""
     done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
+
+
+@functools.cache
+def _nvcc() -> str:
+    """The line with the release, of the `nvcc --version` that builds use; empty where there is none."""
+    try:
+        nvcc = Toolchain.find().nvcc
+    except ToolchainError:
+        return ""
+    if nvcc is None:
+        return ""
+    done = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True)
+    return next((line.strip() for line in done.stdout.splitlines() if "release" in line), "")

@@ -20,18 +20,17 @@ from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.correctness.compare import Comparison
 from evaluation.correctness.oracle import DTYPES, Oracle
 from evaluation.correctness.trials import Trials, new_seed
-from evaluation.errors import CandidateFault
+from evaluation.errors import CandidateFault, EvaluatorError
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
-from evaluation.timing import lane
-from evaluation.timing.clock import time_arms
 from evaluation.verdict import Build, Correctness, Evaluation, Fault, Solution, Stage, Status, Timing
 from evaluation.worker.arm import Setup, WorkerArm
 from evaluation.worker.codec import NotCarried
 from evaluation.worker.handle import Zygote
-from evaluation.worker.ticket import Ticket
+from evaluation.worker.start import start_zygote
 from evaluation.worker.weights import LOADED, SEEDED
+from evaluation.workplace import workplace
 from problems.inputs import LoadedProblem
 from problems.problem import Problem, ProblemError
 
@@ -46,18 +45,28 @@ class Judge:
     def __init__(self, settings: EvaluationSettings, cache_dir: Path, zygote: Zygote | None = None) -> None:
         """Takes ownership of `zygote`. Raises EvaluatorError when the machine is not fit for the settings."""
         self.settings = settings
-        self.zygote = zygote or Zygote(settings.cpu_threads)
+        self.zygote = zygote or start_zygote(settings, cache_dir)
         self.builder = Builder(cache_dir, settings.limits)
-        lane.core_sets(settings.cpu_threads)
+        self.workplace = workplace(settings, self.zygote)
         sandbox.check_level(self.zygote.level, settings.require_sandbox)
         torch.set_num_threads(settings.cpu_threads)
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """The verdict after going as far as `stage`. Raises EvaluatorError for faults of ours."""
-        return _Session(self, problem, solution).run(stage)
+        try:
+            evaluation = _Session(self, problem, solution).run(stage)
+        except torch.OutOfMemoryError as error:
+            raise EvaluatorError(f"the judge of {problem.name} has too little memory on the device: {error}") from error
+        self.workplace.between()
+        return evaluation
+
+    def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
+        """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""
+        return _Session(self, problem, solution).timings(repeats)
 
     def close(self) -> None:
-        """End the zygote."""
+        """End all workers and the zygote."""
+        self.workplace.close()
         self.zygote.close()
 
     def __enter__(self) -> Judge:
@@ -120,6 +129,19 @@ class _Session:
         except ProblemError as error:
             return self._evaluation(Status.INVALID_PROBLEM, str(error))
 
+    def timings(self, repeats: int) -> list[Timing]:
+        """See `Judge.time_again`."""
+        first = self.run(Stage.TIMING)
+        if first.timing is None or self._trials is None:
+            raise ValueError(f"{first.status}: {first.message}")
+        timings = [first.timing]
+        while len(timings) < repeats:
+            self._judge.workplace.between()
+            self._time(self._trials)
+            assert self._timing is not None
+            timings.append(self._timing)
+        return timings
+
     def _evaluation(self, status: Status, message: str = "", fault: Fault | None = None) -> Evaluation:
         return Evaluation(
             status=status,
@@ -143,10 +165,11 @@ class _Session:
         return None if self._trials is None else self._trials.correctness(self._weights_rule)
 
     def _proceed(self, stage: Stage) -> Status:
-        loaded = LoadedProblem(self._problem)
+        loaded = LoadedProblem(self._problem, self._judge.workplace.device)
         oracle = Oracle(loaded, self._seed, self._settings.precision)
-        with self._candidate() as candidate:
-            self._weights_rule = candidate.construct(self._setup(loaded, oracle))
+        self._setup = self._made(loaded, oracle)
+        with self._candidate() as candidate, self._clocked_hold():
+            self._weights_rule = candidate.construct(self._setup)
             if stage is Stage.BUILD:
                 return Status.PASSED
             self._reached = Stage.CORRECTNESS
@@ -158,19 +181,31 @@ class _Session:
         if stage is Stage.CORRECTNESS:
             return Status.PASSED
         self._reached = Stage.TIMING
-        return self._time(self._setup(loaded, oracle), trials)
+        return self._time(trials)
 
-    def _setup(self, loaded: LoadedProblem, oracle: Oracle) -> Setup:
-        dtype = DTYPES[self._settings.precision]
+    def _made(self, loaded: LoadedProblem, oracle: Oracle) -> Setup:
+        precision = self._settings.precision
         return Setup(
-            seed=self._seed, init_inputs=loaded.init_inputs(), weights=oracle.state, given=oracle.given, dtype=dtype
+            seed=self._seed,
+            init_inputs=loaded.init_inputs(),
+            weights=oracle.state,
+            given=oracle.given,
+            dtype=DTYPES[precision],
+            tf32=precision == "tf32",
         )
+
+    @contextmanager
+    def _clocked_hold(self) -> Iterator[None]:
+        with ExitStack() as held:
+            with self._clocked("queue"):
+                held.enter_context(self._judge.workplace.held_for_calls())
+            yield
 
     @contextmanager
     def _candidate(self) -> Iterator[WorkerArm]:
         """A fresh worker that has loaded the candidate."""
-        limits = self._settings.limits
-        arm = WorkerArm(self._judge.zygote.spawn(limits), limits, self._build)
+        with self._clocked("start"):
+            arm = self._judge.workplace.arm(self._build, is_reference=False)
         try:
             arm.load(self._solution.source, self._solution.entry_point)
             yield arm
@@ -182,8 +217,7 @@ class _Session:
     @contextmanager
     def _reference(self) -> Iterator[WorkerArm]:
         """A worker like the candidate's for the problem's own Model; what goes wrong in it is the problem's fault."""
-        limits = self._settings.limits
-        arm = WorkerArm(self._judge.zygote.spawn(limits), limits, self._judge.builder.build, is_reference=True)
+        arm = self._judge.workplace.arm(self._judge.builder.build, is_reference=True)
         with closing(arm):
             arm.load(self._problem.source, "Model")
             yield arm
@@ -210,12 +244,13 @@ class _Session:
         self._inputs_may_change = candidate.inputs_may_change = trials.reference_changes_inputs()
         wrong: Comparison | None = None
         while plans:
-            count = min(1 + secrets.randbelow(_MAX_BATCH_DRAWS), len(plans))
+            count = min(1 + secrets.randbelow(_MAX_BATCH_DRAWS), len(plans)) if trials.small else 1
             batch = [trials.trial(plans.pop()) for _ in range(count)]
             self._timed_output_bytes += sum(trial.most_output_bytes for trial in batch if trial.plan.as_timed)
             candidate.most_output_bytes = max(trial.most_output_bytes for trial in batch)
-            tickets = [ticket for trial in batch for ticket in [Ticket.of(trial.inputs)] * trial.calls]
-            outputs = iter(candidate.run(tickets).outputs)
+            ticket_of = self._judge.workplace.ticket
+            tickets = [ticket for trial in batch for ticket in [ticket_of(trial.inputs)] * trial.calls]
+            outputs = iter(candidate.answers(tickets))
             for trial in batch:
                 answers = list(itertools.islice(outputs, trial.calls))
                 if wrong is not None and not trials.still_needed([trial.plan]):
@@ -228,7 +263,9 @@ class _Session:
         if wrong is not None:
             raise _Wrong(wrong.status, wrong.message)
 
-    def _time(self, setup: Setup, trials: Trials) -> Status:
+    def _time(self, trials: Trials) -> Status:
+        workplace = self._judge.workplace
+
         def check(batch: Sequence[list[Any]], expected: Sequence[Any], outputs: Sequence[Any]) -> None:
             comparison = trials.judge_timed(batch, expected, outputs)
             if comparison is not None:
@@ -238,16 +275,16 @@ class _Session:
         def fresh_pair() -> Iterator[tuple[WorkerArm, WorkerArm]]:
             with self._reference() as reference, self._candidate() as candidate:
                 for arm in (reference, candidate):
-                    arm.construct(setup)
+                    arm.construct(self._setup)
                     # Whatever the judge does to one arm's buffers it does to the other's: caches keep traces of it.
                     arm.inputs_may_change = self._inputs_may_change
                     arm.most_output_bytes = self._timed_output_bytes
-                    arm.worker.prepare_for_timing(cores)
+                    prepare(arm)
                 yield reference, candidate
 
         with self._clocked("queue"):
             held = ExitStack()
-            cores = held.enter_context(lane.held(self._settings.cpu_threads))
+            prepare = held.enter_context(workplace.held_for_timing())
         with held, self._clocked("timing"):
-            self._timing, stable = time_arms(fresh_pair, trials.timed_inputs, check, self._settings.timing)
+            self._timing, stable = workplace.time(fresh_pair, trials.timed_inputs, check)
         return Status.PASSED if stable else Status.UNSTABLE_TIMING

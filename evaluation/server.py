@@ -22,7 +22,7 @@ from evaluation.sandbox import syscalls
 from evaluation.serialize import from_plain, to_plain
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Solution, Stage
-from evaluation.worker.handle import Zygote
+from evaluation.worker.start import start_zygote
 from problems.problem import Problem
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def main() -> None:
     answers = _take_stdout()
     settings = from_plain(EvaluationSettings, json.loads(sys.stdin.readline()))
     threading.Thread(target=_end_with_client, daemon=True).start()
-    zygote = Zygote(settings.cpu_threads)
+    zygote = start_zygote(settings, Path(sys.argv[1]))
     # Imports torch, for two seconds; the zygote does the same meanwhile.
     from evaluation.judge import Judge
 

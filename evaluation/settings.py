@@ -6,6 +6,7 @@ A field's metadata may name its `choices` or its `minimum`; the config holds the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +23,10 @@ class TimingSettings:
     """Half-width of the 95 % interval of the speed-up, relative to it, at which measuring stops early."""
     stable_interval: float = 0.15
     """Half-width above which the result is marked UNSTABLE_TIMING."""
+
+
+TIMING_ON: dict[str, dict[str, Any]] = {"cpu": {}, "cuda": {"process_pairs": 2, "stable_interval": 0.05}}
+"""Where a device differs from the defaults: on CUDA two processes differ less, and a fresh one costs more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +51,8 @@ class LimitSettings:
 class EvaluationSettings:
     """Everything the judge needs to know beside the problem and the candidate."""
 
-    device: str = field(default="cpu", metadata={"choices": ("cpu",)})
+    device: str = field(default="cpu", metadata={"choices": ("cpu", "cuda")})
+    """Where calls are made: `cpu`, or the first CUDA device that the process sees (CUDA_VISIBLE_DEVICES)."""
     shapes: str = field(default="fixed", metadata={"choices": ("fixed", "jitter")})
     """`fixed`: the sizes that the problem file states. `jitter`: every draw has its own in the free dimensions."""
     draws: int = field(default=5, metadata={"minimum": 1})
@@ -60,3 +66,8 @@ class EvaluationSettings:
     """Refuse to judge on a machine whose sandbox level is lower than this."""
     timing: TimingSettings = field(default_factory=TimingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+
+    @classmethod
+    def on(cls, device: str, **changes: Any) -> EvaluationSettings:
+        """What conf/evaluation declares for a device, with changes by field."""
+        return cls(device=device, **({"timing": TimingSettings(**TIMING_ON[device])} | changes))

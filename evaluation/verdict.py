@@ -126,6 +126,44 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The state of a GPU at one moment, as its driver tells it. A figure is None where the driver does not."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    max_sm_clock_mhz: int | None = None
+    power_w: float | None = None
+    """On recent GPUs (Ampere but A100, and later) the mean over the second before."""
+    power_limit_w: float | None = None
+    """What the driver enforces, from whatever side the limit comes."""
+    temperature_c: int | None = None
+    throttle_reasons: list[str] | None = None
+    """Why clocks are not at their highest, by NVML's names; being idle is left out. Empty: they are not held down."""
+    foreign_processes: list[int] | None = None
+    """Pids of compute processes on the GPU that are not the evaluator's. None where the driver's pids are not those of
+    this process's namespace, or where none are seen but some may be hidden."""
+    utilisation_percent: int | None = None
+    """Share of the driver's last sample period (1/6 to 1 s) in which a kernel ran, the evaluator's own included."""
+    memory_used_bytes: int | None = None
+    """Of the whole GPU, without what the driver reserves."""
+
+
+LAUNCH_BOUND_US = 10.0
+"""A reference that is faster than this on a device measures launches more than kernels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndToEnd:
+    """From the call until the device is idle, for calls on a device, where the latency is that of the device."""
+
+    candidate: Latency
+    reference: Latency
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Candidate against reference, in alternating blocks on the same inputs. Only correct candidates have one."""
 
@@ -143,6 +181,19 @@ class Timing:
     harness_us: float | None = None
     """Per call, spent in the worker beside the call itself; None in records of evaluators that did not tell. The lower
     end of the interval allows for a candidate that has replaced the worker's own code, and saved all of it."""
+    end_to_end: EndToEnd | None = None
+    """None on the CPU, where it is the same."""
+    attested_us: float | None = None
+    """On a device: what the candidate takes by the judge's clock alone, the lower end of the median's 95 % interval.
+    The lower end of the speed-up's interval holds it. None for a candidate that waits for the device within its call;
+    then the end-to-end latency takes its place."""
+    conditions: list[Conditions] = field(default_factory=list)
+    """Of the device, before and after; empty on the CPU and where its driver does not tell them."""
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether the speed-up says little about a kernel."""
+        return self.end_to_end is not None and self.reference.median_us < LAUNCH_BOUND_US
 
     @property
     def faster(self) -> bool:
@@ -171,6 +222,14 @@ class Environment:
     platform: str
     sandbox_level: int
     sandbox: str
+    driver: str = ""
+    """Version of the GPU's driver; this and the following are empty on the CPU, and where they are not known."""
+    cuda: str = ""
+    """The CUDA that torch was built for."""
+    nvcc: str = ""
+    """What the CUDA compiler says of its release."""
+    host: str = ""
+    """Name of the CPU beside the GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import threading
 import traceback
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from problems.problem import Problem, ProblemError
 
 SHAPES = ("fixed", "jitter")
 _INIT_SEED = 0
+_OF_THE_DEVICE = (torch.OutOfMemoryError, torch.AcceleratorError)
 
 _global_generators = threading.Lock()
 """Held while a file's code runs: torch's, numpy's and Python's generators belong to the whole process."""
@@ -39,10 +40,17 @@ class LoadedProblem:
 
     Each draw executes the file anew in a module of its own, so that nothing is carried from one draw to the next. The
     caller's random generators are left as they were; other settings that a file makes process-wide stay made.
+
+    Inputs are on `device` whatever the file does. They are made there where the file allows that, else on the CPU and
+    moved. torch.OutOfMemoryError and torch.AcceleratorError of an accelerator are passed on as they are: its memory is
+    shared with other processes, and after the other one nothing more can be done in this one.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, device: str | torch.device = "cpu") -> None:
+        """`device` must be there: torch raises what it will where it is not."""
         self.problem = problem
+        # An empty tensor knows its device by number, and seeding is of the devices in use.
+        self.device = torch.empty(0, device=device).device
         try:
             self._code = compile(problem.source, problem.path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
@@ -52,9 +60,10 @@ class LoadedProblem:
         self.reference_class: type[torch.nn.Module] = self._reference_class(namespace)
         self._fixed_dims = self._read_fixed_dims(namespace)
         self._dims_checked = False
+        self._made_on_device = self.device.type != "cpu" and self._can_be_made_on_device()
 
     def init_inputs(self) -> list[Any]:
-        """The constructor's positional arguments, from `get_init_inputs`; the same ones at every call."""
+        """The constructor's positional arguments, from `get_init_inputs`, on the CPU; the same ones at every call."""
         with _seeded(_INIT_SEED):
             return self._call(self._execute(), "get_init_inputs")
 
@@ -79,9 +88,9 @@ class LoadedProblem:
 
     def calls(self, seed: int, count: int) -> list[list[Any]]:
         """Inputs of `count` calls, drawn one after the other at the file's own sizes, of its first value set."""
-        with _seeded(seed):
+        with _seeded(seed), self._making():
             namespace = self._execute()
-            batch = [self._call(namespace, "get_inputs") for _ in range(count)]
+            batch = [_moved(self._call(namespace, "get_inputs"), self.device) for _ in range(count)]
         generator = torch.Generator().manual_seed(_derived(seed, "values"))
         for inputs in batch:
             values.apply(self.problem.value_sets[0], inputs, generator)
@@ -94,18 +103,37 @@ class LoadedProblem:
         module.__file__ = self.problem.path
         try:
             exec(self._code, module.__dict__)
+        except _OF_THE_DEVICE:
+            raise
         except (Exception, SystemExit) as error:
             raise self._failed("the file", error) from error
         return module.__dict__
 
     def _inputs_at(self, dims: dict[str, int]) -> list[Any]:
-        namespace = self._execute()
-        namespace.update(dims)
-        return self._call(namespace, "get_inputs")
+        with self._making():
+            namespace = self._execute()
+            namespace.update(dims)
+            inputs: list[Any] = _moved(self._call(namespace, "get_inputs"), self.device)
+        return inputs
+
+    def _making(self) -> AbstractContextManager[Any]:
+        """Where tensors are that the file makes without naming a device."""
+        return self.device if self._made_on_device else nullcontext()
+
+    def _can_be_made_on_device(self) -> bool:
+        """Not where the file names a CPU generator, say, or adds numpy's numbers to torch's."""
+        try:
+            with _seeded(_INIT_SEED), self.device:
+                self._call(self._execute(), "get_inputs")
+        except ProblemError:
+            return False
+        return True
 
     def _call(self, namespace: dict[str, Any], function: str) -> list[Any]:
         try:
             result = namespace[function]()
+        except _OF_THE_DEVICE:
+            raise
         except (Exception, SystemExit) as error:
             raise self._failed(f"{function}()", error) from error
         if not isinstance(result, list):
@@ -172,20 +200,40 @@ def _derived(seed: int, use: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{use} {seed}".encode()).digest()[:4], "big")
 
 
-def _seed_torch(seed: int) -> None:
-    """What torch.manual_seed does for the devices in use. That one formats a stack trace at every call without CUDA."""
-    torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.manual_seed_all(seed)
+def _moved(value: Any, device: torch.device) -> Any:
+    """The same nest with its tensors on `device`; one that is given twice stays one. Named tuples become plain ones."""
+    elsewhere = {id(tensor): tensor for tensor in values.tensors(value) if tensor.device != device}
+    if not elsewhere:
+        return value
+    there = {key: tensor.to(device) for key, tensor in elsewhere.items()}
+
+    def moved(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: moved(part) for key, part in item.items()}
+        if isinstance(item, (list, tuple)):
+            return (list if isinstance(item, list) else tuple)(moved(part) for part in item)
+        return there.get(id(item), item)
+
+    return moved(value)
+
+
+@contextmanager
+def seeded_torch(seed: int) -> Iterator[None]:
+    """Seed torch's global generators, those of devices in use too, and give them back as they were."""
+    in_use = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if in_use else ()):
+        # What torch.manual_seed does. That one formats a stack trace at every call where CUDA is not in use.
+        torch.default_generator.manual_seed(seed)
+        if in_use:
+            torch.cuda.manual_seed_all(seed)
+        yield
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Seed every global generator that a problem's file may use, and give them back as they were."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    with _global_generators, torch.random.fork_rng(devices=devices):
+    with _global_generators, seeded_torch(_derived(seed, "torch")):
         python_state, numpy_state = random.getstate(), np.random.get_state()
-        _seed_torch(_derived(seed, "torch"))
         random.seed(_derived(seed, "python"))
         np.random.seed(_derived(seed, "numpy"))
         try:

@@ -7,14 +7,17 @@ and `distant` changes a sign or fills a zero; `sparse` and `integer` make new ze
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
 
-Transform = Callable[[torch.Tensor], torch.Tensor]
-"""A tensor of at least single precision, on the CPU -> a new one of the same shape and dtype."""
+Transform = Callable[[torch.Tensor, Callable[[], float]], torch.Tensor]
+"""A block of a tensor in at least single precision, and the rms of the whole tensor -> a new block like the first."""
+
+BLOCK_ELEMENTS = 2**26
+"""Of a tensor on an accelerator that are worked on at a time, so that what is made on the way is small beside it."""
 
 SHIFT = (3.0, 10.0)
 """Least and greatest distance from zero of `shifted`, in multiples of the rms."""
@@ -35,8 +38,8 @@ HEAVY_TAIL_SIGMA = 1.5
 def apply(value_set: str, inputs: list[Any], generator: torch.Generator) -> None:
     """Rewrite the floating tensors in `inputs` (lists, tuples and dicts are walked) in place.
 
-    Shape, dtype and strides stay, and a tensor that is given twice stays one tensor. All randomness is drawn from
-    `generator`, on the CPU. `value_set` is one of `problems.problem.VALUE_SETS`, or one direction of it.
+    Shape, dtype, device and strides stay, and a tensor that is given twice stays one tensor. `value_set` is one of
+    `problems.problem.VALUE_SETS`, or one direction of it. All randomness follows from `generator`, which is on the CPU.
     """
     if value_set == "nominal":
         return
@@ -45,13 +48,43 @@ def apply(value_set: str, inputs: list[Any], generator: torch.Generator) -> None
     for tensor in tensors(inputs):
         if tensor.is_floating_point() and tensor.numel() and id(tensor) not in seen:
             seen.add(id(tensor))
-            cells = _distinct_cells(tensor.detach())
-            # At least single precision, so that halves do not overflow on the way; never past what the dtype holds.
-            wide = cells.to(device="cpu", dtype=torch.promote_types(cells.dtype, torch.float32))
-            limit = torch.finfo(cells.dtype).max
-            changed = transform(wide).clamp(-limit, limit)
-            # An infinity is a mask: it stays what and where it is.
-            cells.copy_(torch.where(wide.isfinite(), changed, wide))
+            _rewrite(_distinct_cells(tensor.detach()), transform)
+
+
+def _rewrite(cells: torch.Tensor, transform: Transform) -> None:
+    parts = blocks(cells)
+    rms = cache(lambda: _rms(parts))
+    limit = torch.finfo(cells.dtype).max
+    for part in parts:
+        wide = _wide(part)
+        changed = transform(wide, rms).clamp_(-limit, limit)
+        # An infinity is a mask: it stays what and where it is.
+        part.copy_(torch.where(wide.isfinite(), changed, wide))
+
+
+def _wide(part: torch.Tensor) -> torch.Tensor:
+    """At least single precision, so that halves do not overflow on the way; never past what the dtype holds."""
+    return part.to(torch.promote_types(part.dtype, torch.float32))
+
+
+def blocks(tensor: torch.Tensor, axis: int | None = None) -> Sequence[torch.Tensor]:
+    """Views that make up `tensor`, cut along `axis` or its longest one: BLOCK_ELEMENTS each; one alone on the CPU.
+
+    On the CPU nothing is cut, so that what is drawn for the whole from one generator stays what it is.
+    """
+    if tensor.device.type == "cpu" or tensor.numel() <= BLOCK_ELEMENTS:
+        return (tensor,)
+    if axis is None:
+        axis = max(range(tensor.dim()), key=tensor.size)
+    return torch.split(tensor, max(1, BLOCK_ELEMENTS * tensor.shape[axis] // tensor.numel()), axis)
+
+
+def drawing_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
+    """For elementwise draws on `device`: `generator` where it is there, else a new one that is seeded from it."""
+    if generator.device.type == device.type:
+        return generator
+    seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+    return torch.Generator(device).manual_seed(seed)
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -73,50 +106,65 @@ def _distinct_cells(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _rms(x: torch.Tensor) -> float:
+def _rms(parts: Sequence[torch.Tensor]) -> float:
     """Root mean square of the finite elements; 1 where that is zero."""
-    rms = _plain_rms(x)
+    rms = _plain_rms(map(_wide, parts))
     if not math.isfinite(rms):
-        rms = _plain_rms(x[x.isfinite()])
+        rms = _plain_rms(_wide(part[part.isfinite()]) for part in parts)
     return rms or 1.0
 
 
-def _plain_rms(x: torch.Tensor) -> float:
-    norm = torch.linalg.vector_norm(x, dtype=torch.float64)
-    return float(norm) / math.sqrt(max(x.numel(), 1))
+def _plain_rms(parts: Iterable[torch.Tensor]) -> float:
+    elements, norms = 0, []
+    for part in parts:
+        elements += part.numel()
+        norms.append(torch.linalg.vector_norm(part, dtype=torch.float64))
+    return math.hypot(*torch.stack(norms).tolist()) / math.sqrt(max(elements, 1))
 
 
 def _scaled(generator: torch.Generator, sign: int | None = None) -> Transform:
     """Everything times the same one of 1e1, 1e2, 1e3, or of their inverses."""
-    factor = 10.0 ** ((sign or _sign(generator)) * int(torch.randint(1, 4, (), generator=generator)))
-    return lambda x: x * factor
+    sign = sign or _sign(generator)
+    factor = 10.0 ** (sign * int(torch.randint(1, 4, (), generator=generator, device=generator.device)))
+    return lambda x, _: x * factor
 
 
 def _shifted(generator: torch.Generator, sign: int | None = None, reach: tuple[float, float] = SHIFT) -> Transform:
     """Every tensor plus the same multiple of its rms, of magnitude `reach`."""
     low, high = reach
-    distance = (sign or _sign(generator)) * (low + (high - low) * float(torch.rand((), generator=generator)))
-    return lambda x: x + distance * _rms(x)
+    sign = sign or _sign(generator)
+    distance = sign * (low + (high - low) * float(torch.rand((), generator=generator, device=generator.device)))
+    return lambda x, rms: x + distance * rms()
 
 
 def _heavy_tailed(generator: torch.Generator) -> Transform:
     """Each element times its own log-normal factor: one in a thousand grows more than a hundredfold."""
-    return lambda x: x * torch.exp(HEAVY_TAIL_SIGMA * torch.randn(x.shape, generator=generator))
+
+    def transform(x: torch.Tensor, _: Callable[[], float]) -> torch.Tensor:
+        drawn = torch.randn(x.shape, generator=drawing_on(x.device, generator), device=x.device)
+        return x * torch.exp(HEAVY_TAIL_SIGMA * drawn)
+
+    return transform
 
 
 def _sparse(generator: torch.Generator) -> Transform:
     """Zero but for a random tenth of the elements."""
-    return lambda x: torch.where(torch.rand(x.shape, generator=generator) < SPARSE_SHARE, x, torch.zeros_like(x))
+
+    def transform(x: torch.Tensor, _: Callable[[], float]) -> torch.Tensor:
+        drawn = torch.rand(x.shape, generator=drawing_on(x.device, generator), device=x.device)
+        return torch.where(drawn < SPARSE_SHARE, x, torch.zeros_like(x))
+
+    return transform
 
 
 def _integer(generator: torch.Generator) -> Transform:
     """Whole numbers of rms about 2."""
     del generator
-    return lambda x: (x * (2.0 / _rms(x))).round().clamp(-INTEGER_LIMIT, INTEGER_LIMIT)
+    return lambda x, rms: (x * (2.0 / rms())).round().clamp(-INTEGER_LIMIT, INTEGER_LIMIT)
 
 
 def _sign(generator: torch.Generator) -> int:
-    return int(torch.randint(0, 2, (), generator=generator)) * 2 - 1
+    return int(torch.randint(0, 2, (), generator=generator, device=generator.device)) * 2 - 1
 
 
 _SETS: dict[str, Callable[[torch.Generator], Transform]] = {

@@ -97,8 +97,9 @@ class Tally:
         """A block of floats."""
         right = (errors.units <= ELEMENT_LIMIT) & errors.same_kind
         self._note_first(right, errors.candidate, errors.units, errors.same_kind)
-        self._misplaced += int((~errors.same_kind).sum())
-        self._unit_norm = math.hypot(self._unit_norm, float(torch.linalg.vector_norm(errors.units)))
+        misplaced, unit_norm = _read((~errors.same_kind).sum(), torch.linalg.vector_norm(errors.units))
+        self._misplaced += int(misplaced)
+        self._unit_norm = math.hypot(self._unit_norm, unit_norm)
         self._add(right, errors.candidate, errors.reference, errors.size)
 
     @property
@@ -143,23 +144,40 @@ class Tally:
         )
 
     def _add(self, right: torch.Tensor, error: torch.Tensor, reference_error: torch.Tensor, size: torch.Tensor) -> None:
-        self._right += int(right.sum())
         if not right.numel():
             return
         parts = (error, error / size, reference_error)
         error, relative, reference_error = (part.clamp(max=_LARGEST_FIGURE) for part in parts)
+        right_count, max_abs, mean_abs, max_rel, mean_rel, reference_norm, candidate_norm = _read(
+            right.sum(),
+            error.max(),
+            error.mean(),
+            relative.max(),
+            relative.mean(),
+            torch.linalg.vector_norm(reference_error),
+            torch.linalg.vector_norm(error),
+        )
+        self._right += int(right_count)
         root = math.sqrt(right.numel())
         self.figures = self.figures.merge(
             ErrorFigures(
                 elements=right.numel(),
-                max_abs_error=float(error.max()),
-                mean_abs_error=float(error.mean()),
-                max_rel_error=float(relative.max()),
-                mean_rel_error=float(relative.mean()),
-                reference_rms_error=float(torch.linalg.vector_norm(reference_error)) / root,
-                candidate_rms_error=float(torch.linalg.vector_norm(error)) / root,
+                max_abs_error=max_abs,
+                mean_abs_error=mean_abs,
+                max_rel_error=max_rel,
+                mean_rel_error=mean_rel,
+                reference_rms_error=reference_norm / root,
+                candidate_rms_error=candidate_norm / root,
             )
         )
+
+
+def _read(*figures: torch.Tensor) -> list[float]:
+    """Single numbers, counts below 2**53 among them. In one go where each reading would wait for an accelerator."""
+    if figures[0].device.type == "cpu":
+        return [float(figure) for figure in figures]
+    read: list[float] = torch.stack([figure.double() for figure in figures]).tolist()
+    return read
 
 
 def _position(index: int, shape: torch.Size) -> list[int]:

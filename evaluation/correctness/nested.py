@@ -47,7 +47,7 @@ def tensors(nest: Any) -> list[torch.Tensor]:
 def structure_fault(candidate: Any, reference: Any, where: str = "output") -> str | None:
     """The first way in which `candidate` is built otherwise than `reference`, as one sentence; None when there is none.
 
-    A tuple is no list, a subclass of Tensor is no Tensor, and dtype, shape and layout count. Values do not.
+    A tuple is no list, a subclass of Tensor is no Tensor, and dtype, shape, layout and device count. Values do not.
     """
     for kind in (dict, tuple, list):
         if isinstance(reference, kind):
@@ -60,6 +60,8 @@ def structure_fault(candidate: Any, reference: Any, where: str = "output") -> st
         ours, theirs = getattr(reference, name), getattr(candidate, name)
         if ours != theirs:
             return f"{where} has {name} {_plain(theirs)}; the reference has {_plain(ours)}"
+    if candidate.device.type != reference.device.type:
+        return f"{where} is on the device {candidate.device.type}; the reference's is on {reference.device.type}"
     return None
 
 

@@ -24,7 +24,7 @@ class Sample:
 
     names: list[str]
     values: torch.Tensor
-    """(tensors, statistics), float64."""
+    """(tensors, statistics), float64, on the CPU."""
     elements: int
     """Of a tensor."""
 
@@ -39,7 +39,7 @@ class Sample:
         if slices:
             for row, one in zip(rows, cut, strict=True):
                 row |= dict(_slices(one))
-        values = torch.tensor([list(row.values()) for row in rows], dtype=torch.float64)
+        values = torch.tensor([list(row.values()) for row in rows], dtype=torch.float64, device="cpu")
         return cls(list(rows[0]), values, max(cut[0].numel(), 1))
 
     @property

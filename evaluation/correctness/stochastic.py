@@ -22,10 +22,11 @@ from typing import Any
 import torch
 
 from evaluation.correctness.compare import Comparison, compare
-from evaluation.correctness.nested import map_tensors, tensors
+from evaluation.correctness.nested import map_tensors, structure_fault, tensors
 from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.statistics import Sample, differing
 from evaluation.verdict import Status
+from problems.inputs import seeded_torch
 from problems.problem import ProblemError, Stochastic
 
 REPEATS = 12
@@ -140,7 +141,7 @@ def _targets(output: Any, law: Law) -> tuple[Any, Any]:
             wanted.append(exact)
             continue
         leaf = next(leaves)
-        if mine.shape != reference.shape or mine.dtype != reference.dtype:
+        if structure_fault(mine, reference) is not None:
             wanted.append(leaf.fixed)
         elif law.declared.rule == "mask":
             wanted.append(torch.where(leaf.varies & (mine == 0), 0.0, leaf.fixed))
@@ -211,8 +212,7 @@ def _floating(nest: Any) -> list[torch.Tensor]:
 
 def _run(answer: Callable[[list[Any]], Any], inputs: list[Any]) -> Any:
     """One answer under a seed of its own."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(secrets.randbits(62))
+    with seeded_torch(secrets.randbits(62)):
         return answer(inputs)
 
 

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
+from evaluation.correctness.closeness import close, stacked_close
 from evaluation.correctness.compare import Comparison, compare
 from evaluation.correctness.figures import ErrorFigures
 from evaluation.correctness.kernelbench import TOLERANCE, kernelbench_verdict
-from evaluation.correctness.nested import leaves, structure_fault, tensors
+from evaluation.correctness.nested import structure_fault, tensors
 from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.stochastic import (
     REPEATS,
@@ -25,15 +24,14 @@ from evaluation.correctness.stochastic import (
     kept_by_both,
     law_of,
 )
-from evaluation.correctness.tolerance import UNKNOWN_TERMS, Yardstick, roundoff
+from evaluation.correctness.tolerance import UNKNOWN_TERMS, Yardstick
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Correctness, Draw, Status
 from evaluation.worker.arm import room_for
 from problems.inputs import LoadedProblem
 from problems.problem import DIRECTIONS, Problem, ProblemError, Stochastic
 
-_SMALL_ELEMENTS = 2**16
-"""Outputs up to this size are compared a block at a time: the comparison's fixed cost is larger than their share."""
+_SMALL_BYTES = 2**28
 
 
 def new_seed() -> int:
@@ -114,6 +112,8 @@ class Trials:
     _timed_calls: TimedCalls | None = None
     _timed_terms: int = 1
     """Summands of an output for inputs like the timed ones."""
+    small: bool = True
+    """Whether several draws fit into memory at once without a thought."""
 
     def __post_init__(self) -> None:
         self.plans = planned(self.loaded.problem, self.settings)
@@ -132,6 +132,7 @@ class Trials:
             raise ProblemError(
                 f"problem {self.loaded.problem.name} declares STOCHASTIC, but its reference draws no random numbers"
             )
+        self.small = sum(tensor.nbytes for tensor in tensors(inputs)) <= _SMALL_BYTES
         return bool(self.oracle.mutates_inputs(inputs))
 
     def trial(self, plan: Plan) -> Trial:
@@ -141,6 +142,8 @@ class Trials:
         declared = self.loaded.problem.stochastic
         law = None if declared is None else law_of(self.oracle, draw.inputs, declared)
         exact = self.oracle.oracle(draw.inputs) if law is None else law.exact
+        # Takes the most memory: so the copies below come later.
+        yardstick = self.oracle.yardstick(draw.inputs, exact) if law is None else Yardstick()
         trial = Trial(
             seed=seed,
             plan=plan,
@@ -148,9 +151,10 @@ class Trials:
             inputs=self.oracle.at_precision(draw.inputs),
             native=self.oracle.native(draw.inputs) if law is None else law.native,
             exact=exact,
-            yardstick=self.oracle.yardstick(draw.inputs, exact) if law is None else Yardstick(),
+            yardstick=yardstick,
             law=law,
         )
+        self.oracle.give_back_memory()
         if plan.as_timed:
             self._timed_terms = trial.yardstick.terms
         return trial
@@ -206,7 +210,9 @@ class Trials:
 
     def timed_inputs(self, calls: int) -> list[list[Any]]:
         """Fresh inputs of the file's own sizes, as both arms get them."""
-        return [self.oracle.at_precision(inputs) for inputs in self.loaded.calls(new_seed(), calls)]
+        drawn = self.loaded.calls(new_seed(), calls)
+        # One call's inputs are there twice at a time, not all of them.
+        return [self.oracle.at_precision(drawn.pop(0)) for _ in range(calls)]
 
     def judge_timed(
         self, batch: Sequence[list[Any]], expected: Sequence[Any], outputs: Sequence[Any]
@@ -218,10 +224,10 @@ class Trials:
         """
         if self.loaded.problem.stochastic is not None:
             return self._judge_timed_random(batch, expected, outputs, self.loaded.problem.stochastic)
-        if _stacked_close(outputs, expected, self.settings.precision, self._timed_terms):
+        if stacked_close(outputs, expected, self.settings.precision, self._timed_terms):
             return None
         for inputs, right, output in zip(batch, expected, outputs, strict=True):
-            if _close(output, right, self.settings.precision, self._timed_terms):
+            if close(output, right, self.settings.precision, self._timed_terms):
                 continue
             exact = self.oracle.oracle(inputs)
             yardstick = self.oracle.yardstick(inputs, exact)
@@ -238,7 +244,7 @@ class Trials:
         for inputs, right, output in zip(batch, expected, outputs, strict=True):
             fault = structure_fault(output, right) is not None
             if not fault and (
-                declared.rule == "moments" or _close(*kept_by_both(right, output), precision, UNKNOWN_TERMS)
+                declared.rule == "moments" or close(*kept_by_both(right, output), precision, UNKNOWN_TERMS)
             ):
                 continue
             comparison = judge_values(output, law_of(self.oracle, inputs, declared), precision)
@@ -254,33 +260,3 @@ class Trials:
             figures=None,
             tolerance=self._tolerance,
         )
-
-
-def _stacked_close(outputs: Sequence[Any], references: Sequence[Any], precision: str, terms: int) -> bool:
-    """Whether all are small tensors that are close together: one comparison where each alone costs as much."""
-    first = references[0]
-    if type(first) is not torch.Tensor or first.numel() > _SMALL_ELEMENTS or first.dim() == 0:
-        return False
-    same = all(type(t) is torch.Tensor and t.shape == first.shape and t.dtype == first.dtype for t in references)
-    if not same or any(structure_fault(*pair) is not None for pair in zip(outputs, references, strict=True)):
-        return False
-    return _tensor_close(torch.stack(list(outputs)), torch.stack(list(references)), precision, terms)
-
-
-def _close(output: Any, reference: Any, precision: str, terms: int) -> bool:
-    """Whether every element is within one honest rounding error of the reference's, by the size of its row."""
-    if structure_fault(output, reference) is not None:
-        return False
-    return all(
-        _tensor_close(mine, theirs, precision, terms)
-        for mine, theirs in zip(tensors(output), tensors(reference), strict=True)
-    ) and len(tensors(reference)) == len(list(leaves(reference)))
-
-
-def _tensor_close(mine: torch.Tensor, theirs: torch.Tensor, precision: str, terms: int) -> bool:
-    if not theirs.is_floating_point() or theirs.dim() == 0:
-        return torch.equal(mine, theirs)
-    wide = torch.promote_types(theirs.dtype, torch.float32)
-    difference = mine.to(wide).sub(theirs.to(wide)).abs_()
-    row_rms = torch.linalg.vector_norm(theirs.to(wide), dim=-1, keepdim=True) / theirs.shape[-1] ** 0.5
-    return bool((difference <= roundoff(precision, theirs.dtype, terms) * row_rms).all())

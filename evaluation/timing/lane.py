@@ -1,9 +1,10 @@
-"""The right to measure: one judge at a time on each core set of this machine, across processes."""
+"""The right to measure: one judge at a time on each core set and each GPU of this machine, across processes."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from evaluation.errors import EvaluatorError
 from evaluation.worker import processes
 
 _POLL_S = 0.02
+_UUID = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMED_NICE = -15
 """Priority of a judge and its workers while they measure, where the system permits it."""
 
@@ -47,6 +49,25 @@ def held(threads: int) -> Iterator[set[int]]:
         finally:
             processes.set_nice(os.getpid(), nice)
             os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def device_held(uuid: str) -> Iterator[float]:
+    """Wait until no other process or thread of this user holds the GPU `uuid`; gives the seconds that took.
+
+    For work on the device alone: building, loading and comparing on the CPU need no right to it. Whoever holds it and
+    asks again waits for ever. Raises EvaluatorError for a `uuid` that is none.
+    """
+    if not _UUID.fullmatch(uuid):
+        raise EvaluatorError(f"{uuid!r} is no UUID of a GPU; they look like GPU-01234567-89ab-cdef-0123-456789abcdef")
+    start = time.monotonic()
+    with (runtime_folder() / f"lane-{uuid}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield time.monotonic() - start
+        finally:
+            # Closing alone would not do while a process that was forked meanwhile lives.
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def _lock_file(folder: Path, cores: set[int]) -> Path:

@@ -58,7 +58,9 @@ def latency(samples_us: Sequence[float]) -> Latency:
     )
 
 
-def speedup(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interval:
+def speedup(
+    groups: Sequence[tuple[Sequence[float], Sequence[float]]], process_spread: float = PROCESS_SPREAD
+) -> Interval:
     """Time of the reference over time of the candidate, all positive, in any one unit.
 
     Each group is one pair of processes: the reference's block times and the candidate's, paired and in order. Raises
@@ -68,7 +70,7 @@ def speedup(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Interv
     values = np.array([median.value for median in medians])
     scatter = float(((values - values.mean()) ** 2).sum())
     degrees = PROCESS_SPREAD_WEIGHT + len(values) - 1
-    pooled = (PROCESS_SPREAD_WEIGHT * PROCESS_SPREAD**2 + scatter) / degrees
+    pooled = (PROCESS_SPREAD_WEIGHT * process_spread**2 + scatter) / degrees
     # Processes that visibly differ more than usual are not made to look usual.
     between = max(pooled, scatter / max(len(values) - 1, 1))
     process = _student(degrees) * math.sqrt(between / len(values))

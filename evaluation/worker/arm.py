@@ -44,6 +44,10 @@ class ArmRun:
 class Arm(Protocol):
     """Runs calls in lock-step. Raises CandidateFault when it cannot."""
 
+    def answers(self, tickets: Sequence[Ticket]) -> list[Any]:
+        """The outputs alone, however the calls are made."""
+        ...
+
     def run(self, tickets: Sequence[Ticket]) -> ArmRun:
         """Make each ticket's call; the arm sees its inputs when the output of the call before has been taken."""
         ...
@@ -69,6 +73,8 @@ class Setup:
     weights: dict[str, torch.Tensor]
     given: list[str]
     dtype: torch.dtype
+    tf32: bool = False
+    """Whether TF32 is permitted on a device."""
 
 
 @dataclass(slots=True)
@@ -111,6 +117,7 @@ class WorkerArm:
             "weights": setup.weights,
             "given": setup.given,
             "dtype": str(setup.dtype).removeprefix("torch."),
+            "tf32": setup.tf32,
         }
         shared = self._room(payload_bytes(order))
         payload = codec.encode(order, shared.region(0, shared.size), strict=True)
@@ -121,6 +128,10 @@ class WorkerArm:
             self.worker.park()
             rule = self._decoded(answer)
         return rule if rule in weights.RULES else weights.SEEDED
+
+    def answers(self, tickets: Sequence[Ticket]) -> list[Any]:
+        """See Arm."""
+        return self.run(tickets).outputs
 
     def run(self, tickets: Sequence[Ticket]) -> ArmRun:
         """See Arm. Raises CandidateFault also when an input was written to and the reference does not do so."""

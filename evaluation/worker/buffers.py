@@ -15,7 +15,8 @@ import torch
 
 from evaluation.worker.wire import WireError
 
-_ALIGNMENT = 64
+_ALIGNMENT = 512
+"""Of a tensor in a buffer: what torch's own allocator on CUDA gives, so that vector loads and tensor maps fit."""
 _MOST_READ_BYTES = 2**30
 _FEW_BYTES = 2**14
 """Up to here a copy to compare costs less than torch's own way, which compares words."""
@@ -30,6 +31,11 @@ class RegionFull(Exception):
 
 class Target(Protocol):
     """Where tensors are put, so that the other side finds them."""
+
+    @property
+    def device_type(self) -> str:
+        """Of the tensors that it takes."""
+        ...
 
     def put(self, flat: torch.Tensor) -> int:
         """Have a dense one-dimensional tensor lie there; returns what the other side finds it by."""
@@ -46,6 +52,8 @@ class Source(Protocol):
 
 class InPlace:
     """A target that leaves every tensor where it is, and alive as long as itself: its place is its address."""
+
+    device_type = "cpu"
 
     def __init__(self) -> None:
         self._kept: list[torch.Tensor] = []
@@ -89,6 +97,11 @@ class Region:
         self._start = start
         self._next = start
         self._end = end
+
+    @property
+    def device_type(self) -> str:
+        """See Target."""
+        return self._flat.device.type
 
     def put(self, flat: torch.Tensor) -> int:
         """Copy it behind the others; its place is its offset in the buffer. Raises RegionFull."""

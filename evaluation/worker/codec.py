@@ -67,12 +67,18 @@ def _encode(value: Any, target: Target | None, parts: list[bytes], depth: int) -
         for key, item in value.items():
             parts.append(_text(key))
             _encode(item, target, parts, depth + 1)
-    elif kind is torch.Tensor and target is not None and _carried(value):
+    elif kind is torch.Tensor and target is not None and _carried(value, target):
         parts.append(_encode_tensor(value, target))
-    elif kind is Foreign:
-        parts += (b"F", _text(value.type_name[:_MAX_TYPE_NAME]))
     else:
-        parts += (b"F", _text(kind.__name__[:_MAX_TYPE_NAME]))
+        parts += (b"F", _text(_foreign_name(value)[:_MAX_TYPE_NAME]))
+
+
+def _foreign_name(value: Any) -> str:
+    if type(value) is Foreign:
+        return str(value.type_name)
+    if type(value) is torch.Tensor:
+        return f"tensor of {value.dtype}, {value.layout}, on {value.device.type}"
+    return type(value).__name__
 
 
 def _text(text: str) -> bytes:
@@ -80,8 +86,9 @@ def _text(text: str) -> bytes:
     return struct.pack("<I", len(data)) + data
 
 
-def _carried(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and tensor.dtype in _CODES and tensor.device.type == "cpu"
+def _carried(tensor: torch.Tensor, target: Target) -> bool:
+    fits = tensor.layout is torch.strided and tensor.dtype in _CODES
+    return fits and tensor.device.type == target.device_type
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -12,12 +12,15 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import evaluation
+from evaluation.device.page import Page
 from evaluation.errors import CandidateFault, EvaluatorError
 from evaluation.sandbox.sandbox import Level, clean_environment
 from evaluation.settings import LimitSettings
@@ -44,19 +47,25 @@ _LIMIT_WORDS = {
 class Zygote:
     """The process that workers are forked from. Start it early: it needs about two seconds to import torch."""
 
-    def __init__(self, threads: int, level: Level | None = None) -> None:
-        """`level`: the sandbox level of its workers; None is the highest that this machine permits."""
+    def __init__(self, threads: int, level: Level | None = None, harness: Path | None = None) -> None:
+        """`level`: the sandbox level of its workers; None is the highest that this machine permits.
+
+        `harness`: the library for calls on a device (evaluation/device/harness.py); None where calls are on the CPU.
+        """
         wanted = "" if level is None else str(int(level))
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "evaluation.worker.zygote", str(its.fileno()), wanted],
+                [sys.executable, "-m", "evaluation.worker.zygote", str(its.fileno()), wanted, str(harness or "")],
                 env=clean_environment(threads) | _STEADY_HEAP,
                 cwd=Path(evaluation.__file__).parents[1],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
             )
+        self._on_device = harness is not None
+        self._asking = threading.RLock()
+        """Held from a question to its answer."""
         self._folder = _new_folder()
         self._socket = mine
         self._socket.settimeout(_START_LIMIT_S)
@@ -70,29 +79,36 @@ class Zygote:
     @property
     def level(self) -> Level:
         """The sandbox level that workers get; waits for the zygote to be ready."""
-        if self._level is None:
-            self._level = Level(self._answer()["level"])
-        return self._level
+        with self._asking:
+            if self._level is None:
+                self._level = Level(self._answer()["level"])
+            return self._level
 
     def spawn(self, limits: LimitSettings) -> Worker:
-        """Fork one worker and wait until it is inside its sandbox."""
-        self.level  # noqa: B018 - the greeting must be read before the first answer
+        """Fork one worker and wait until it is inside its sandbox, and has its device. Several threads may ask."""
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         output_read, output_write = os.pipe()
         status_read, status_write = os.pipe()
         request = json.dumps({"folder": str(folder)}).encode()
-        passed = array.array("i", [its.fileno(), output_write, status_write])
-        try:
-            self._socket.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)])
-            supervisor = self._answer()["pid"]
-        finally:
-            its.close()
-            os.close(output_write)
-            os.close(status_write)
+        with ExitStack() as passed:
+            passed.callback(its.close)
+            passed.callback(os.close, output_write)
+            passed.callback(os.close, status_write)
+            descriptors = [its.fileno(), output_write, status_write]
+            page = None
+            if self._on_device:
+                shared = passed.enter_context(Page.create())
+                descriptors.append(shared.fileno())
+                page = Page(shared.fileno())
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            with self._asking:
+                self.level  # noqa: B018 - the greeting must be read before the first answer
+                self._socket.sendmsg([request], ancillary)
+                supervisor = self._answer()["pid"]
         pipes = Pipes(output_read, status_read)
         monitor = Monitor(supervisor, pipes, limits, first_process=self.level is not Level.PROCESS)
-        return Worker(mine, monitor, folder, limits)
+        return Worker(mine, monitor, folder, limits, page)
 
     def close(self) -> None:
         """End the zygote."""
@@ -114,7 +130,11 @@ class Zygote:
 class Worker:
     """One candidate's processes. Every method raises CandidateFault when the candidate breaks the rules or ends."""
 
-    def __init__(self, sock: socket.socket, monitor: Monitor, folder: Path, limits: LimitSettings) -> None:
+    def __init__(
+        self, sock: socket.socket, monitor: Monitor, folder: Path, limits: LimitSettings, page: Page | None
+    ) -> None:
+        self.page = page
+        """Shared with its device; None where it has none."""
         self._socket = sock
         self._monitor = monitor
         self._folder = folder

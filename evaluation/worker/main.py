@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import torch
-import torch.utils.cpp_extension
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.building.shim import install
@@ -28,6 +28,7 @@ from evaluation.serialize import from_plain, to_plain
 from evaluation.worker import weights
 from evaluation.worker.buffers import InPlace, SharedBuffer
 from evaluation.worker.codec import PLACE_AT, decode, encode
+from evaluation.worker.device_calls import DeviceCalls
 from evaluation.worker.wire import HEADER, MAGIC, TICKET_AT, Closed, Frame, Kind, receive, send
 
 SOURCE_FILE = "solution.py"
@@ -35,24 +36,20 @@ _PLACE, _TICKET = struct.Struct("<Q"), struct.Struct("<Q")
 _PLACE_AT = HEADER.size + PLACE_AT
 _MAX_MESSAGE_CHARS = 2000
 _MAX_TRACEBACK_CHARS = 20_000
-_QUESTIONS = (Kind.LOAD, Kind.MAP, Kind.CONSTRUCT, Kind.RUN, Kind.REHEARSE, Kind.ECHO)
+_Handlers = dict[Kind, Callable[[Frame], None]]
 
 
-def serve(sock: socket.socket, home: Path) -> None:
-    """Answer the judge until it closes the socket; `home` is the one folder that may be written to."""
-    worker = _Worker(sock, home)
+def serve(sock: socket.socket, home: Path, device: DeviceCalls | None = None) -> None:
+    """Answer the judge until it closes the socket; `home` is the one folder that may be written to.
+
+    `device` makes the calls where they are made on a device.
+    """
+    worker = _Worker(sock, home, device)
     send(sock, Frame(Kind.HELLO, 0))
-    handlers = {
-        Kind.LOAD: worker.load,
-        Kind.MAP: worker.map,
-        Kind.CONSTRUCT: worker.construct,
-        Kind.RUN: worker.run,
-        Kind.REHEARSE: worker.run,
-        Kind.ECHO: worker.run,
-    }
+    handlers = worker.handlers()
     try:
         while True:
-            frame = receive(sock, _QUESTIONS, accept_descriptors=True)
+            frame = receive(sock, tuple(handlers), accept_descriptors=True)
             worker.ticket = frame.ticket
             with _Reported(sock, worker):
                 handlers[frame.kind](frame)
@@ -65,11 +62,12 @@ class _EntryPointMissing(Exception):
 
 
 class _Worker:
-    def __init__(self, sock: socket.socket, home: Path) -> None:
+    def __init__(self, sock: socket.socket, home: Path, device: DeviceCalls | None) -> None:
         self.ticket = 0
         """Of the question that is being answered."""
         self._sock = sock
         self._home = home
+        self._device = device
         self._entry_point = ""
         self._module: ModuleType | None = None
         self._model: Any = None
@@ -77,6 +75,15 @@ class _Worker:
         self._layout = b""
         self._arguments: list[Any] = []
         self._answer = _Answer(None)
+
+    def handlers(self) -> _Handlers:
+        """What is done for each question."""
+        always: _Handlers = {Kind.LOAD: self.load, Kind.MAP: self.map, Kind.CONSTRUCT: self.construct}
+        if self._device is None:
+            return always | {Kind.RUN: self.run, Kind.REHEARSE: self.run, Kind.ECHO: self.run}
+        calls: _Handlers = {kind: self.run_on_device for kind in (Kind.RUN, Kind.ECHO, Kind.GATED, Kind.GATED_ECHO)}
+        rest: _Handlers = {Kind.MAP_DEVICE: self._device.map, Kind.SPANS: self.say_spans, Kind.SETTLE: self.settle}
+        return always | calls | rest
 
     def load(self, frame: Frame) -> None:
         """Import the candidate's source as a module, from a file so that inspect.getsource works on it."""
@@ -112,6 +119,11 @@ class _Worker:
         if isinstance(self._model, torch.nn.Module) and order["dtype"] != "float32":
             self._model.to(dtype=getattr(torch, order["dtype"]))
         rule = weights.hand_over(self._model, order["weights"], order["given"])
+        if self._device is not None:
+            if order["tf32"]:
+                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+            if isinstance(self._model, torch.nn.Module):
+                self._model.to(device="cuda")
         send(self._sock, Frame(Kind.CONSTRUCTED, frame.ticket, encode(rule)))
 
     def run(self, frame: Frame) -> None:
@@ -138,6 +150,22 @@ class _Worker:
                 send_bytes(answer.message(self.ticket))
                 if left:
                     self.ticket = unpack(receive_bytes(size))[3]
+
+    def run_on_device(self, frame: Frame) -> None:
+        """Answer one question about a call: where will the output lie?"""
+        assert self._device is not None
+        send(self._sock, Frame(Kind.DONE, frame.ticket, self._device.answer(frame, self._model)))
+
+    def say_spans(self, frame: Frame) -> None:
+        """How long the calls took on the device."""
+        assert self._device is not None
+        send(self._sock, Frame(Kind.DONE, frame.ticket, self._device.spans(frame)))
+
+    def settle(self, frame: Frame) -> None:
+        """Wait for the device."""
+        assert self._device is not None
+        self._device.settle()
+        send(self._sock, Frame(Kind.DONE, frame.ticket))
 
     def _input_region(self) -> Any:
         assert self._inputs is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from evaluation.device.memory import staged
 from evaluation.worker import codec
 from evaluation.worker.buffers import Region, payload_bytes
 
@@ -19,12 +20,18 @@ class Ticket:
     """The arguments of the call."""
     described: bytes
     """The inputs as the codec says them."""
-    staged: memoryview
+    flat: torch.Tensor
     """Their tensors, one after the other, as bytes; between them zeros, never what the judge's memory held."""
+    staged: memoryview
+    """The same, where it lies on the CPU; empty elsewhere."""
+    apart: torch.Tensor
+    """The same, for calls on a device, as `evaluation.device.memory.staged` has it; empty elsewhere."""
 
     @classmethod
-    def of(cls, inputs: list[Any]) -> Ticket:
-        """Encode the inputs. Raises NotCarried if one is of a type that cannot be handed over."""
-        staged = torch.zeros(payload_bytes(inputs), dtype=torch.uint8)
-        described = codec.encode(inputs, Region(staged, 0, staged.nbytes), strict=True)
-        return cls(inputs, described, staged.numpy().data)
+    def of(cls, inputs: list[Any], device: str = "cpu") -> Ticket:
+        """Encode the inputs. Raises NotCarried if one is of a type, or on a device, that cannot be handed over."""
+        flat = torch.zeros(payload_bytes(inputs), dtype=torch.uint8, device=device)
+        described = codec.encode(inputs, Region(flat, 0, flat.nbytes), strict=True)
+        if device == "cpu":
+            return cls(inputs, described, flat, flat.numpy().data, flat[:0])
+        return cls(inputs, described, flat, memoryview(b""), staged(flat))

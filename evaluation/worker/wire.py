@@ -2,7 +2,9 @@
 
 A frame is a fixed header (magic, kind, ticket, payload length) and a payload coded by evaluation/worker/codec.py.
 LOAD, BUILT, CONSTRUCT, RUN, REHEARSE and ECHO ask for an answer; MAP hands over the shared buffer that the next frames
-speak of. File descriptors travel only from the judge to the worker, as SCM_RIGHTS beside the header.
+speak of. On a device MAP_DEVICE hands over its buffers, GATED and GATED_ECHO ask for a call, or for none, behind a gate
+(evaluation/device/harness.cu), SPANS for the times of those, SETTLE for the device to come to rest.
+File descriptors travel only from the judge to the worker, as SCM_RIGHTS beside the header.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ class Kind(IntEnum):
     RUN = 5
     REHEARSE = 6
     ECHO = 7
+    MAP_DEVICE = 8
+    GATED = 9
+    GATED_ECHO = 10
+    SPANS = 11
+    SETTLE = 12
 
     HELLO = 16
     BUILD = 17

@@ -89,3 +89,6 @@ def verdict_lines(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield "clock", timing.clock
     if (machine := found.environment) is not None:
         yield "machine", f"{machine.device_name}, {machine.threads} thread(s), torch {machine.torch}, {machine.sandbox}"
+        of_gpu = {"driver": machine.driver, "CUDA": machine.cuda, "nvcc": machine.nvcc, "host": machine.host}
+        if known := [f"{name} {value}" for name, value in of_gpu.items() if value]:
+            yield "gpu", ", ".join(known)

@@ -275,6 +275,8 @@ def environment_block(record: Record) -> Block:
             f"level {found.sandbox_level}: {known(found.sandbox)}",
         )
         rows = [Row(label, known(value)) for label, value in zip(labels, values, strict=True)]
+        of_gpu = {"driver": found.driver, "CUDA": found.cuda, "nvcc": found.nvcc, "host": found.host}
+        rows += [Row(label, value) for label, value in of_gpu.items() if value]
     rows += [
         Row("problem sha256", known(setting(identity, "problem", "sha256"))),
         Row("graded kernel sha256", known(record.graded_sha256, "none graded")),

@@ -1,7 +1,10 @@
 import errno
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -16,10 +19,28 @@ with lane.held(int(sys.argv[1])) as cores:
     input()
 """
 
+HOLD_DEVICE = """
+import sys
+from evaluation.timing import lane
+print("asks", flush=True)
+with lane.device_held(sys.argv[1]) as waited_s:
+    print(waited_s, flush=True)
+    input()
+"""
+ONE_GPU = "GPU-01234567-89ab-cdef-0123-456789abcdef"
+OTHER_GPU = "GPU-11234567-89ab-cdef-0123-456789abcdef"
+
 
 def holder(threads):
     arguments = [sys.executable, "-c", HOLD, str(threads)]
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def device_holder(uuid):
+    arguments = [sys.executable, "-c", HOLD_DEVICE, uuid]
+    process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "asks\n"
+    return process
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +94,70 @@ def test_a_refused_priority_costs_no_measurement(code, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_text", refuse)
     with lane.held(1) as cores:
         assert os.sched_getaffinity(0) == cores
+
+
+def test_a_gpu_has_one_holder_and_the_next_knows_how_long_it_waited():
+    with lane.device_held(ONE_GPU) as waited_s:
+        assert waited_s < 1.0
+        second = device_holder(ONE_GPU)
+        ready, _, _ = select.select([second.stdout], [], [], 0.5)
+        assert not ready
+    assert 0.4 < float(second.stdout.readline()) < 5.0
+    second.communicate("\n")
+    assert second.returncode == 0
+
+
+def test_a_gpu_is_free_when_its_holder_dies():
+    first = device_holder(ONE_GPU)
+    assert float(first.stdout.readline()) < 1.0
+    first.kill()
+    first.communicate()
+    with lane.device_held(ONE_GPU) as waited_s:
+        assert waited_s < 1.0
+
+
+def test_a_gpu_is_free_when_an_error_ends_the_work_and_a_fork_lives_on():
+    child = 0
+    try:
+        with pytest.raises(ZeroDivisionError), lane.device_held(ONE_GPU):
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            1 / 0  # noqa: B018
+        other = device_holder(ONE_GPU)
+        assert float(other.stdout.readline()) < 1.0
+        other.communicate("\n")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_another_gpu_and_the_cores_are_not_waited_for():
+    other = device_holder(OTHER_GPU)
+    assert other.stdout.readline()
+    with lane.device_held(ONE_GPU) as waited_s, lane.held(1):
+        assert waited_s < 1.0
+    other.communicate("\n")
+
+
+def test_four_processes_are_never_two_at_a_time(tmp_path):
+    """Each reads a number, waits, and writes the next: turns that overlap lose a step."""
+    count = tmp_path / "count"
+    count.write_text("0")
+    step = (
+        "import pathlib, sys, time; from evaluation.timing import lane\n"
+        "for _ in range(20):\n"
+        "    with lane.device_held(sys.argv[1]):\n"
+        "        path = pathlib.Path(sys.argv[2]); seen = int(path.read_text())\n"
+        "        time.sleep(0.002); path.write_text(str(seen + 1))\n"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", step, ONE_GPU, str(count)]) for _ in range(4)]
+    assert [run.wait() for run in runs] == [0] * 4
+    assert count.read_text() == "80"
+
+
+@pytest.mark.parametrize("uuid", ["", "GPU-0", "../x", "01234567-89ab-cdef-0123-456789abcdef", f"{ONE_GPU}/0"])
+def test_what_is_no_uuid_is_said_in_one_sentence(uuid):
+    with pytest.raises(EvaluatorError, match="is no UUID of a GPU"), lane.device_held(uuid):
+        pytest.fail("held")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,14 @@ def test_the_verdict_is_a_readable_table(timed: Callable[[float, float], Evaluat
     assert lines["speed-up"].startswith("2.00x [1.94, 2.06]")
     assert lines["correct"].startswith("5 of 5 draws; largest error 8.34e-07")
     assert lines["build"].startswith("softmax: 2.4 s")
+    assert "gpu" not in lines
     failed = Evaluation(status=Status.COMPILE_ERROR, stage=Stage.BUILD, message="no such function")
     assert dict(verdict_lines(failed))["message"] == "no such function"
     assert "speed-up" not in dict(verdict_lines(failed))
+
+
+def test_the_software_of_a_gpu_is_in_the_table(timed: Callable[[float, float], Evaluation]) -> None:
+    found = timed(1.0, 2.0)
+    assert found.environment is not None
+    on_gpu = replace(found, environment=replace(found.environment, driver="580.65.06", cuda="13.0"))
+    assert dict(verdict_lines(on_gpu))["gpu"] == "driver 580.65.06, CUDA 13.0"

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from evaluation.verdict import Evaluation, Profile, Stage, Status
 from orchestrator.config.experiment import load_experiment
 from orchestrator.plan import make_plan
 from orchestrator.report.page import reference_source, write_cell_page
-from orchestrator.report.page_blocks import Row, setting
+from orchestrator.report.page_blocks import Row, environment_block, setting
 from orchestrator.report.page_html import visible
 from orchestrator.report.page_profile import profile_blocks
 from orchestrator.report.page_svg import turns_picture
@@ -275,6 +276,17 @@ def test_figures_of_a_gpu_are_shown_where_they_exist(timed):
     assert rows["energy", "kernel, per call"] == "(no counter)"
     assert rows["roofline / occupancy", "occupancy"] == "(not recorded by this evaluator)"
     assert rows["other figures", "novel"] == "3.000"
+
+
+def test_the_software_of_a_gpu_is_shown_where_it_is_known(store, finish_cell, timed):
+    before = timed(1.0, 2.0)
+    for_gpu = {"driver": "580.65.06", "cuda": "13.0", "nvcc": "Cuda compilation tools, release 13.0", "host": "A CPU"}
+    on_gpu = replace(before, environment=replace(before.environment, **for_gpu))
+    rows = {row.label: row.value for row in environment_block(finish_cell(grade=on_gpu)).rows}
+    assert (rows["driver"], rows["CUDA"], rows["host"]) == ("580.65.06", "13.0", "A CPU")
+    assert rows["nvcc"] == "Cuda compilation tools, release 13.0"
+    on_cpu = {row.label for row in environment_block(finish_cell(seed=1, grade=before)).rows}
+    assert on_cpu == set(rows) - {"driver", "CUDA", "nvcc", "host"}
 
 
 def test_visible_keeps_readable_text():

@@ -188,3 +188,29 @@ def test_calls_of_one_block_differ_and_depend_on_the_seed_alone(tmp_path: Path):
     assert all(same(*both) for both in zip(block, problem.calls(7, 3), strict=True))
     assert not same(block[0], block[1]) and not same(block[0], problem.calls(8, 1)[0])
     assert [inputs[0].shape for inputs in block] == [(6, 4)] * 3
+
+
+NEST = "[torch.randn(N, M), {'a': (torch.arange(N), 3)}]"
+ON_THE_CPU = {
+    "own generator": "torch.randn(N, M, generator=torch.Generator().manual_seed(3))",
+    "numpy": "torch.from_numpy(np.random.rand(N, M)) + torch.zeros(N, M)",
+}
+
+
+@pytest.mark.parametrize("made", [None, *ON_THE_CPU])
+def test_inputs_are_on_the_device_whatever_the_file_does(tmp_path: Path, made: str | None):
+    """Torch's meta device stands for an accelerator: it refuses other devices' tensors and generators like one."""
+    source = SOURCE.replace("    calls.append(1)\n    assert len(calls) == 1\n", "")
+    returned = NEST if made is None else NEST.replace("torch.randn(N, M)", f"x := {ON_THE_CPU[made]}, x")
+    a = source.index("    return [torch.randn(N, M)")
+    source = source[:a] + f"    return {returned}\n" + source[source.index("\ndef get_init_inputs") :]
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    loaded = LoadedProblem(read_problem(path), "meta")
+    draw = loaded.draw(1, shapes="jitter")
+    for inputs in (draw.inputs, *loaded.calls(1, 2)):
+        *first, nest = inputs
+        assert {tensor.device.type for tensor in (*first, nest["a"][0])} == {"meta"}
+        assert len({id(tensor) for tensor in first}) == 1 and nest["a"][1] == 3
+    assert draw.inputs[0].shape == (draw.dims["N"], 4)
+    assert isinstance(loaded.init_inputs()[0], float)

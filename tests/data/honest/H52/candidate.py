@@ -2,7 +2,7 @@ import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_source = '''
+cuda_source = """
 #include <torch/extension.h>
 #include <cuda_runtime.h>
 
@@ -31,19 +31,20 @@ torch::Tensor mean_dim0_cuda(torch::Tensor x) {
     mean_dim0_kernel<<<blocks, threads>>>(x.data_ptr<float>(), output.data_ptr<float>(), R, B, D);
     return output;
 }
-'''
+"""
 
-cpp_source = '''
+cpp_source = """
 torch::Tensor mean_dim0_cuda(torch::Tensor x);
-'''
+"""
 
 module = load_inline(
-    name='mean_dim0_module',
+    name="mean_dim0_module",
     cpp_sources=[cpp_source],
     cuda_sources=[cuda_source],
-    functions=['mean_dim0_cuda'],
-    verbose=False
+    functions=["mean_dim0_cuda"],
+    verbose=False,
 )
+
 
 class ModelNew(nn.Module):
     def __init__(self):

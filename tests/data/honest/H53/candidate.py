@@ -2,7 +2,7 @@ import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_source = r'''
+cuda_source = r"""
 #include <torch/extension.h>
 #include <cuda_runtime.h>
 
@@ -50,19 +50,20 @@ torch::Tensor fused_allgather_linear(
     );
     return out;
 }
-'''
+"""
 
-cpp_source = '''
+cpp_source = """
 torch::Tensor fused_allgather_linear(torch::Tensor x, torch::Tensor weight, torch::Tensor bias);
-'''
+"""
 
 module = load_inline(
-    name='fused_module',
+    name="fused_module",
     cpp_sources=cpp_source,
     cuda_sources=cuda_source,
-    functions=['fused_allgather_linear'],
-    verbose=False
+    functions=["fused_allgather_linear"],
+    verbose=False,
 )
+
 
 class ModelNew(nn.Module):
     def __init__(self):

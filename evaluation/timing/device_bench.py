@@ -1,0 +1,214 @@
+"""One pair of processes on a device: its blocks, and what they come to. See `device_clock`."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluation.correctness.nested import tensors
+from evaluation.device.harness import SLOTS
+from evaluation.settings import TimingSettings
+from evaluation.timing.clock import Batch, Check
+from evaluation.timing.statistics import MIN_SAMPLES, Interval, median_interval
+from evaluation.worker.device_arm import DeviceArm, GatedRun
+from evaluation.worker.ticket import Ticket
+
+EMPTY_KERNEL_US = 0.61
+"""Duration of an empty kernel by CUPTI on an H200."""
+_EMPTY_DIFFERS_US = 0.3
+"""An empty kernel's span in the candidate's process counts this far from the reference's at most."""
+_BLOCK_WALL_S = 0.02
+"""Seconds that the calls of a block of one arm should take."""
+_COUNTED_FROM = 1
+"""The first call of a block comes after kernels of the judge, with empty caches of instructions, and is not counted."""
+_MANY_CALLS = 4
+"""In blocks of fewer, whose calls are long, it is."""
+_BLOCK_BYTES = 2 * 2**30
+_FIRST_CALLS = 4
+"""Enough for what is compiled or loaded by the first ones, and to find out who cannot be gated."""
+_PLAIN_CALLS = 4
+_EMPTY_CALLS = 6
+_HELD_US = 60.0
+"""What the judge needs to get hold of an output varies by tens of microseconds: whether the device must change from one
+process to another, and when it does. So much less is charged."""
+_SIDE_US = 1.5
+"""Streams that end later than this after the entry stream, beyond what the empty kernel's do, count."""
+_FORGED = 1.15
+"""Times above the events' say, beside _FORGED_US, at which the judge's clock takes its place."""
+_FORGED_US = 8.0
+_ELAPSED_FACTOR = 2
+
+
+def target_interval(latency_us: float) -> float:
+    """Half-width of the speed-up's interval, relative to it, at which measuring stops early."""
+    if latency_us < 10:
+        return 0.02
+    return 0.01 if latency_us < 50 else 0.005
+
+
+@dataclass(slots=True, kw_only=True)
+class Side:
+    """What was measured of one arm, a value a block."""
+
+    stream_us: list[float] = field(default_factory=list)
+    beyond_us: list[float] = field(default_factory=list)
+    """Until every stream was done, beyond the entry stream."""
+    marked_us: list[float] = field(default_factory=list)
+    opened_us: list[float] = field(default_factory=list)
+    empty_us: list[float] = field(default_factory=list)
+    """As `stream_us`, of empty kernels."""
+    plain_us: list[float] = field(default_factory=list)
+
+    def take(self, run: GatedRun) -> None:
+        """One block: means over its calls."""
+        counted = slice(_COUNTED_FROM if len(run.calls) >= _MANY_CALLS else 0, None)
+        self.stream_us.append(float(np.mean(run.stream_us[counted])))
+        self.beyond_us.append(float(np.mean(run.all_us[counted])) - self.stream_us[-1])
+        self.marked_us.append(float(np.mean([call.marked_s for call in run.calls[counted]])) * 1e6)
+        self.opened_us.append(float(np.mean([call.opened_s for call in run.calls[counted]])) * 1e6)
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """One pair of processes, and their counted blocks."""
+
+    reference: DeviceArm
+    candidate: DeviceArm
+    next_batch: Callable[[int], Batch]
+    check: Check
+    tickets: list[Ticket] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    measured_s: float = 0.0
+    calls: int = 0
+    candidate_first: bool = field(default_factory=lambda: secrets.randbelow(2) == 1)
+    ours: Side = field(default_factory=Side)
+    theirs: Side = field(default_factory=Side)
+    empty: Side = field(default_factory=Side)
+
+    @property
+    def _arms(self) -> tuple[DeviceArm, DeviceArm]:
+        """In the order of their turn."""
+        pair = (self.reference, self.candidate)
+        return pair[::-1] if self.candidate_first else pair
+
+    def _batch(self, calls: int) -> Batch:
+        batch = self.next_batch(calls)
+        self.tickets = [Ticket.of(inputs, "cuda") for inputs in batch]
+        self.candidate_first = not self.candidate_first
+        return batch
+
+    def gated_pair(self, calls: int) -> tuple[GatedRun, GatedRun]:
+        """One block of each arm on the same inputs, reference's first in the answer."""
+        batch = self._batch(calls)
+        started = time.monotonic()
+        runs = [arm.run_gated(self.tickets) for arm in self._arms]
+        self.measured_s += time.monotonic() - started
+        ours, theirs = runs[::-1] if self.candidate_first else runs
+        self.check(batch, ours.outputs, theirs.outputs)
+        return ours, theirs
+
+    def plain_pair(self, calls: int) -> None:
+        """A block of each arm in plain calls, less echoes of the reference's."""
+        batch = self._batch(calls)
+        runs = [arm.run(self.tickets) for arm in self._arms]
+        echoes = [arm.echo(self.tickets) for arm in self._arms]
+        ours, theirs = runs[::-1] if self.candidate_first else runs
+        echo_s = echoes[1] if self.candidate_first else echoes[0]
+        self.check(batch, ours.outputs, theirs.outputs)
+        for side, run in ((self.ours, ours), (self.theirs, theirs)):
+            side.plain_us.append(max(run.wall_s - echo_s, 0.1 * run.wall_s) / calls * 1e6)
+
+    def empty_block(self) -> None:
+        """Empty kernels in place of the last block's calls."""
+        few = (self.tickets * _EMPTY_CALLS)[:_EMPTY_CALLS]
+        runs = [arm.echo_gated(few) for arm in self._arms]
+        ours, theirs = runs[::-1] if self.candidate_first else runs
+        self.empty.take(ours)
+        self.ours.empty_us.append(float(np.mean(ours.stream_us[_COUNTED_FROM:])))
+        self.theirs.empty_us.append(float(np.mean(theirs.stream_us[_COUNTED_FROM:])))
+
+    def choose_calls(self) -> int:
+        """Calls per block, by the time and the memory that one takes."""
+        for _ in range(_FIRST_CALLS):
+            self.gated_pair(1)
+        pair = self.gated_pair(1)
+        wall_s = max(run.calls[0].posted_s for run in pair)
+        held = tensors([self.tickets[0].inputs, pair[0].outputs])
+        most = max(1, _BLOCK_BYTES // max(sum(tensor.nbytes for tensor in held), 1))
+        return max(1, min(SLOTS, most, round(_BLOCK_WALL_S / wall_s)))
+
+    def warm_up(self, calls: int) -> None:
+        """A number of calls that a candidate cannot foresee lies before the first one that counts."""
+        for _ in range(1 + secrets.randbelow(2)):
+            self.gated_pair(1 + secrets.randbelow(calls))
+        self.plain_pair(1)
+        self.empty_block()
+        self.ours, self.theirs, self.empty = Side(), Side(), Side()
+        self.calls, self.measured_s, self.started = calls, 0.0, time.monotonic()
+
+    def measure(self, settings: TimingSettings) -> None:
+        """This pair's share of the blocks and of the time, in rounds B C C B with empty kernels and plain calls."""
+        share_s = settings.budget_s / settings.process_pairs
+        share = max(math.ceil(settings.min_blocks / settings.process_pairs), MIN_SAMPLES)
+        while True:
+            for _ in range(2):
+                ours, theirs = self.gated_pair(self.calls)
+                self.ours.take(ours)
+                self.theirs.take(theirs)
+                self.empty_block()
+            self.plain_pair(min(self.calls, _PLAIN_CALLS))
+            blocks = len(self.ours.stream_us)
+            elapsed_s = time.monotonic() - self.started
+            spent = self.measured_s >= share_s or elapsed_s >= _ELAPSED_FACTOR * share_s
+            if blocks >= share and (spent or self._narrow(settings)):
+                return
+
+    def _narrow(self, settings: TimingSettings) -> bool:
+        references, candidates = self.samples_us()
+        ratio = median_interval(np.log(np.array(references) / np.array(candidates)))
+        wanted = min(settings.target_interval, target_interval(min(np.median(references), np.median(candidates))))
+        return (ratio.high - ratio.low) / 2 <= wanted
+
+    def events_us(self, side: Side) -> float:
+        """What events add to a span in the process of that side."""
+        usual_us = float(np.median(self.ours.empty_us))
+        own_us = float(np.median(side.empty_us))
+        return float(np.clip(own_us, usual_us - _EMPTY_DIFFERS_US, usual_us + _EMPTY_DIFFERS_US)) - EMPTY_KERNEL_US
+
+    def samples_us(self) -> tuple[list[float], list[float]]:
+        """Device time per block, the reference's and the candidate's."""
+        candidates = self._device_us(self.theirs)
+        if self.candidate.gated and self.forged:
+            candidates = [max(us, EMPTY_KERNEL_US) for us in self._attested()]
+        return self._device_us(self.ours), candidates
+
+    def _device_us(self, side: Side) -> list[float]:
+        overhead_us = self.events_us(side)
+        usual_us = float(np.median(self.empty.beyond_us))
+        late_us = [max(beyond - usual_us, 0.0) for beyond in side.beyond_us]
+        counted_us = [late if late > _SIDE_US else 0.0 for late in late_us]
+        spans = zip(side.stream_us, counted_us, strict=True)
+        return [max(stream + late - overhead_us, 0.1 * stream) for stream, late in spans]
+
+    def _attested(self) -> list[float]:
+        """The candidate's blocks by the judge's clock alone, less what is the clock's."""
+        marked_us = float(np.median(self.empty.marked_us)) - EMPTY_KERNEL_US
+        opened_us = float(np.median(self.empty.opened_us)) - EMPTY_KERNEL_US + _HELD_US
+        both = zip(self.theirs.marked_us, self.theirs.opened_us, strict=True)
+        return [max(marked - marked_us, opened - opened_us) for marked, opened in both]
+
+    def attested_us(self) -> Interval | None:
+        """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""
+        return median_interval(np.array(self._attested())) if self.candidate.gated else None
+
+    @property
+    def forged(self) -> bool:
+        """Whether the candidate's events say far less than the judge's clock."""
+        attested = self.attested_us()
+        claimed_us = float(np.median(self._device_us(self.theirs)))
+        return attested is not None and attested.low > _FORGED * claimed_us + _FORGED_US

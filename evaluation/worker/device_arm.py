@@ -1,0 +1,251 @@
+"""An arm whose calls are made on a CUDA device.
+
+A gated call: the worker queues it behind a gate (evaluation/device/harness.cu) and says so; it is stopped; the judge
+opens the gate and its clock runs until it has copied the output to itself. So nothing that runs on the host, and
+nothing that the device does afterwards, takes part. How long the call was on the device is told by events in the
+worker, which are exact but the candidate's to forge, and bounded by the judge's clock, which is neither.
+
+A plain call is made as a user would make it, and timed by the judge's clock alone, from posting it until the output is
+copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from evaluation.correctness.nested import map_tensors
+from evaluation.device.harness import SLOTS
+from evaluation.device.memory import POISON, Copies, DeviceBuffer, staged
+from evaluation.device.page import Page
+from evaluation.errors import CandidateFault
+from evaluation.verdict import Fault, Status
+from evaluation.worker import codec, wire
+from evaluation.worker.answer import OneTensor
+from evaluation.worker.arm import ArmRun, WorkerArm
+from evaluation.worker.device_calls import CALL_LAYOUT, COUNT_LAYOUT, MAP_LAYOUT
+from evaluation.worker.handle import protocol_fault
+from evaluation.worker.ticket import Ticket
+from evaluation.worker.wire import Frame, Kind
+
+_PATIENCE_S = 0.1
+"""After this long without the call's end the worker is let go on, so that it can say what is wrong."""
+_UNGATED_AFTER = 3
+"""Gates in a row that gave up before the judge opened them, after which this arm is not gated any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCall:
+    """One call, in seconds by the judge's clock and microseconds by the worker's events."""
+
+    output: Any
+    """On the host or on the device."""
+    inputs: torch.Tensor | None
+    """What the inputs' buffer held afterwards; None where that does not matter."""
+    posted_s: float
+    """From posting it until the output was copied."""
+    opened_s: float
+    """From opening the gate until the output was copied."""
+    marked_s: float
+    """From opening the gate until the device said that it had come to the end."""
+    expired: bool = False
+    """Whether the gate gave up: then the work began before it was opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedRun:
+    """What came of one ticket each."""
+
+    calls: list[DeviceCall]
+    stream_us: list[float]
+    """By events: from the gate until the entry stream was done."""
+    all_us: list[float]
+    """The same until every stream was."""
+
+    @property
+    def outputs(self) -> list[Any]:
+        """One nest per call, on the device, copies that no candidate can reach."""
+        return [_on_device(call.output) for call in self.calls]
+
+
+@dataclass(slots=True)
+class DeviceArm(WorkerArm):
+    """An arm whose worker has a device. Its processes are stopped outside its calls, as any arm's are."""
+
+    gated: bool = True
+    """Off for a candidate that waits for the device within its call, so that no gate can be closed before it."""
+    _buffers: tuple[DeviceBuffer, DeviceBuffer] | None = None
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _described: bytes = b""
+    _poison: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    _expired_in_a_row: int = 0
+    _fresh: bool = True
+
+    def answers(self, tickets: Sequence[Ticket]) -> list[Any]:
+        """See Arm. The first call is gated: then a time limit of its own holds for what it does on the device."""
+        if self._fresh or secrets.randbelow(2):
+            return self.run_gated(tickets[:SLOTS]).outputs + [
+                output for rest in _slices(tickets[SLOTS:]) for output in self.run_gated(rest).outputs
+            ]
+        return self.run(tickets).outputs
+
+    def run(self, tickets: Sequence[Ticket]) -> ArmRun:
+        """See Arm: plain calls."""
+        return _as_run(self._calls(tickets, Kind.RUN))
+
+    def echo(self, tickets: Sequence[Ticket]) -> float:
+        """See Arm. What is done beside a call on a device is done here too; only for an arm that has run a ticket."""
+        return _as_run(self._calls(tickets, Kind.ECHO)).wall_s
+
+    def rehearse(self, tickets: Sequence[Ticket]) -> float:
+        """See Arm; the same as an echo."""
+        return self.echo(tickets)
+
+    def run_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
+        """At most SLOTS calls behind gates."""
+        return self._gated_calls(tickets, Kind.GATED)
+
+    def echo_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
+        """The same with an empty kernel in place of each call; only for an arm that has run a ticket."""
+        return self._gated_calls(tickets, Kind.GATED_ECHO)
+
+    def close(self) -> None:
+        """End the worker and give its buffers back."""
+        self.worker.close()
+        buffers, self._buffers = self._buffers, None
+        for buffer in buffers or ():
+            buffer.close()
+
+    def _gated_calls(self, tickets: Sequence[Ticket], question: Kind) -> GatedRun:
+        calls = self._calls(tickets, question)
+        with self._blamed():
+            self.worker.resume()
+            frame = self._ask(Kind.SPANS, COUNT_LAYOUT.pack(len(tickets)), Kind.DONE, self.limits.call_s)
+            self.worker.park()
+            spans = self._decoded(frame)
+            if not isinstance(spans, list) or len(spans) != 2 * len(tickets):
+                raise protocol_fault("the times of its calls are malformed")
+            if not all(isinstance(span, float) and span >= 0 for span in spans):
+                raise protocol_fault("a time of one of its calls is none")
+        return GatedRun(calls=calls, stream_us=spans[::2], all_us=spans[1::2])
+
+    def _calls(self, tickets: Sequence[Ticket], question: Kind) -> list[DeviceCall]:
+        with self._blamed():
+            self._make_room(max(ticket.flat.numel() for ticket in tickets))
+            self.worker.park()
+            self.worker.begin_exchanges(self._limit_s())
+            try:
+                calls = [self._device_call(ticket, question, slot) for slot, ticket in enumerate(tickets)]
+            except torch.OutOfMemoryError as error:
+                text = "it left the evaluator no memory on the device"
+                raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
+            # Once more, for what it has started meanwhile.
+            self.worker.park()
+            torch.cuda.synchronize()
+            for ticket, call in zip(tickets, calls, strict=True):
+                if call.inputs is not None and not _same(call.inputs, ticket.apart):
+                    text = "it writes to its inputs; the reference does not"
+                    raise CandidateFault(Status.INCORRECT_STRUCTURE, None, text)
+        return calls
+
+    def _device_call(self, ticket: Ticket, question: Kind, slot: int) -> DeviceCall:
+        assert self._buffers is not None and self.worker.page is not None
+        inputs, outputs = self._buffers
+        page, number, echo = self.worker.page, next(self._numbers), question in (Kind.ECHO, Kind.GATED_ECHO)
+        inputs.fill(ticket.apart)
+        outputs.fill(self._poison)
+        gated = self.gated and question in (Kind.GATED, Kind.GATED_ECHO)
+        (page.close_gate if gated else page.leave_open)(number)
+        described = b"" if ticket.described == self._described else ticket.described
+        payload = CALL_LAYOUT.pack(number, slot, bool(described)) + described
+        posted = Frame(question, secrets.randbits(64), payload)
+        torch.cuda.synchronize()
+        begun, wall_s = self.worker.exchange(wire.head(posted) + payload)
+        answer = b""
+        alike = self._alike
+        if alike is None or not alike.fits(begun, posted.ticket):
+            frame, more_s = self._long_answer(posted, begun)
+            answer, wall_s, alike = frame.payload, wall_s + more_s, None
+        self._described, self._fresh = ticket.described, False
+        released = time.perf_counter()
+        if gated:
+            page.open_gate(number)
+        if question in (Kind.GATED, Kind.GATED_ECHO):
+            self._await_mark(page, number)
+        marked_s = time.perf_counter() - released
+        copies = Copies(outputs.flat, self.most_output_bytes)
+        output = self._read(lambda: codec.decode(answer, copies) if alike is None else alike.tensor(begun, copies))
+        torch.cuda.synchronize()
+        opened_s = time.perf_counter() - released
+        self._alike = OneTensor.of(begun) if alike is None else alike
+        expired = gated and page.expired(number)
+        if gated and not echo:
+            self._expired_in_a_row = self._expired_in_a_row + 1 if expired else 0
+            self.gated = self._expired_in_a_row < _UNGATED_AFTER
+        return DeviceCall(
+            output=output,
+            inputs=None if echo or self.inputs_may_change else inputs.begins(ticket.flat.numel()),
+            posted_s=wall_s + opened_s,
+            opened_s=opened_s,
+            marked_s=marked_s,
+            expired=expired,
+        )
+
+    def _await_mark(self, page: Page, number: int) -> None:
+        """Until the device has come to the call's end; the clock is running."""
+        impatient = time.perf_counter() + _PATIENCE_S
+        while not page.finished(number):
+            if time.perf_counter() > impatient:
+                self.worker.resume()
+                self._ask(Kind.SETTLE, b"", Kind.DONE, self.limits.call_s)
+                self.worker.pause()
+                self.worker.begin_exchanges(self._limit_s())
+                if not page.finished(number):
+                    raise protocol_fault("the device did not come to the call's end")
+
+    def _limit_s(self) -> float:
+        """A first call may still compile something."""
+        return self.limits.call_s + (self.limits.load_s if self._fresh else 0.0)
+
+    def _make_room(self, input_bytes: int) -> None:
+        """Buffers on the device; larger ones are handed over when they are too small."""
+        sizes = max(input_bytes, 1), max(self.most_output_bytes, 1)
+        buffers = self._buffers
+        if buffers is not None and all(buffer.size >= size for buffer, size in zip(buffers, sizes, strict=True)):
+            return
+        made = [DeviceBuffer.create(size) for size in sizes]
+        try:
+            payload = MAP_LAYOUT.pack(*(buffer.size for buffer, _ in made))
+            self.worker.resume()
+            self.worker.send(Frame(Kind.MAP_DEVICE, 0, payload, [fd for _, fd in made]), self.limits.call_s)
+        finally:
+            for _, descriptor in made:
+                os.close(descriptor)
+        self._buffers, self._described = (made[0][0], made[1][0]), b""
+        self._poison = staged(torch.full((sizes[1],), POISON, dtype=torch.uint8, device="cuda"))
+        for buffer in buffers or ():
+            buffer.close()
+
+
+def _on_device(output: Any) -> Any:
+    return map_tensors(lambda tensor: tensor.to("cuda"), output)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two lists of bytes, a multiple of 8, are equal."""
+    return torch.equal(one.view(torch.int64), other.view(torch.int64))
+
+
+def _as_run(calls: Sequence[DeviceCall]) -> ArmRun:
+    return ArmRun([_on_device(call.output) for call in calls], sum(call.posted_s for call in calls))
+
+
+def _slices(tickets: Sequence[Ticket]) -> Iterator[Sequence[Ticket]]:
+    return (tickets[start : start + SLOTS] for start in range(0, len(tickets), SLOTS))

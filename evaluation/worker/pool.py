@@ -1,0 +1,43 @@
+"""Workers that are ready before they are asked for: each has its sandbox, torch and its device's context."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from evaluation.settings import LimitSettings
+from evaluation.worker.handle import Worker, Zygote
+
+_STARTED_TOGETHER = 3
+
+
+class Pool:
+    """Keeps `size` workers ready; none are started while times are measured, as `refill` is called elsewhere."""
+
+    def __init__(self, zygote: Zygote, limits: LimitSettings, size: int) -> None:
+        self._zygote = zygote
+        self._limits = limits
+        self._size = size
+        self._ready: list[Future[Worker]] = []
+        self._starters = ThreadPoolExecutor(_STARTED_TOGETHER, thread_name_prefix="worker-start")
+
+    def refill(self) -> None:
+        """Begin to start what is missing; returns at once."""
+        while len(self._ready) < self._size:
+            self._ready.append(self._starters.submit(self._zygote.spawn, self._limits))
+
+    def settle(self) -> None:
+        """Wait until none is being started any more."""
+        for future in self._ready:
+            future.exception()
+
+    def take(self) -> Worker:
+        """The one that was begun first; a fresh one where none is. Raises EvaluatorError as `Zygote.spawn` does."""
+        return self._ready.pop(0).result() if self._ready else self._zygote.spawn(self._limits)
+
+    def close(self) -> None:
+        """End those that nobody took."""
+        self._starters.shutdown(wait=True)
+        while self._ready:
+            future = self._ready.pop()
+            if future.exception() is None:
+                future.result().close()

@@ -1,0 +1,187 @@
+"""Where calls are made: on cores of the CPU, or on a CUDA device. What the judge does is the same on both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+
+from evaluation.building.request import BuildReply, BuildRequest
+from evaluation.device.nvml import Device, DeviceStateAbsent
+from evaluation.errors import EvaluatorError
+from evaluation.settings import EvaluationSettings
+from evaluation.timing import lane
+from evaluation.timing.clock import Batch, Check, time_arms
+from evaluation.timing.device_clock import time_on_device
+from evaluation.verdict import Conditions, Timing
+from evaluation.worker.arm import WorkerArm
+from evaluation.worker.device_arm import DeviceArm
+from evaluation.worker.handle import Zygote
+from evaluation.worker.pool import Pool
+from evaluation.worker.ticket import Ticket
+
+_PROBE_SIZE = 256
+
+Build = Callable[[BuildRequest], BuildReply]
+OpenPair = Callable[[], AbstractContextManager[tuple[Any, Any]]]
+
+
+class Workplace(Protocol):
+    """Arms, the right to use what they run on, and the clock for it."""
+
+    device: str
+
+    def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
+        """A fresh worker."""
+        ...
+
+    def ticket(self, inputs: list[Any]) -> Ticket:
+        """One call's inputs."""
+        ...
+
+    def held_for_calls(self) -> AbstractContextManager[None]:
+        """The right to make calls whose time does not count."""
+        ...
+
+    def held_for_timing(self) -> AbstractContextManager[Callable[[WorkerArm], None]]:
+        """The right to measure; gives what prepares an arm for that."""
+        ...
+
+    def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
+        """Time both arms; the flag says whether the result is stable."""
+        ...
+
+    def between(self) -> None:
+        """After each evaluation. Raises EvaluatorError when the device is not what it was."""
+        ...
+
+    def close(self) -> None:
+        """End what is ready."""
+        ...
+
+
+def workplace(settings: EvaluationSettings, zygote: Zygote) -> Workplace:
+    """The one that the settings ask for. Raises EvaluatorError when this machine has it not."""
+    return OnDevice(settings, zygote) if settings.device == "cuda" else OnCores(settings, zygote)
+
+
+class OnCores:
+    """Calls on the CPU: arms are pinned to the same cores while they are timed."""
+
+    device = "cpu"
+
+    def __init__(self, settings: EvaluationSettings, zygote: Zygote) -> None:
+        self._settings = settings
+        self._zygote = zygote
+        lane.core_sets(settings.cpu_threads)
+
+    def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
+        """See Workplace."""
+        limits = self._settings.limits
+        return WorkerArm(self._zygote.spawn(limits), limits, build, is_reference)
+
+    def ticket(self, inputs: list[Any]) -> Ticket:
+        """See Workplace."""
+        return Ticket.of(inputs)
+
+    def held_for_calls(self) -> AbstractContextManager[None]:
+        """See Workplace: others may compute meanwhile."""
+        return nullcontext()
+
+    @contextmanager
+    def held_for_timing(self) -> Iterator[Callable[[WorkerArm], None]]:
+        """See Workplace."""
+        with lane.held(self._settings.cpu_threads) as cores:
+            yield lambda arm: arm.worker.prepare_for_timing(cores)
+
+    def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
+        """See Workplace."""
+        return time_arms(open_pair, next_batch, check, self._settings.timing)
+
+    def between(self) -> None:
+        """See Workplace: nothing is kept."""
+
+    def close(self) -> None:
+        """See Workplace."""
+
+
+def _as_it_is(_arm: WorkerArm) -> None:
+    """A worker on a device needs no preparation: gates hide what its host does."""
+
+
+class OnDevice:
+    """Calls on the first CUDA device that this process sees, one judge at a time."""
+
+    device = "cuda"
+
+    def __init__(self, settings: EvaluationSettings, zygote: Zygote) -> None:
+        if not torch.cuda.is_available():
+            raise EvaluatorError(
+                f"evaluation.device=cuda but torch {torch.__version__} sees no CUDA device on this machine; look at "
+                "nvidia-smi and CUDA_VISIBLE_DEVICES, or set evaluation.device=cpu"
+            )
+        self._settings = settings
+        # For correctness, and both arms of each pair.
+        self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
+        self._pool.refill()
+        self._uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        try:
+            self._state: Device | None = Device(self._uuid)
+        except DeviceStateAbsent:
+            self._state = None
+        generator = torch.Generator("cuda").manual_seed(0)
+        self._probe = torch.randn(_PROBE_SIZE, _PROBE_SIZE, device="cuda", dtype=torch.float64, generator=generator)
+        self._known = self._probed()
+
+    def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
+        """See Workplace."""
+        return DeviceArm(self._pool.take(), self._settings.limits, build, is_reference)
+
+    def ticket(self, inputs: list[Any]) -> Ticket:
+        """See Workplace."""
+        return Ticket.of(inputs, self.device)
+
+    @contextmanager
+    def held_for_calls(self) -> Iterator[None]:
+        """See Workplace: work of others on the device would make deadlines pass."""
+        with lane.device_held(self._uuid):
+            yield
+
+    @contextmanager
+    def held_for_timing(self) -> Iterator[Callable[[WorkerArm], None]]:
+        """See Workplace."""
+        self._pool.settle()
+        with lane.device_held(self._uuid):
+            yield _as_it_is
+
+    def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
+        """See Workplace."""
+        before = self._conditions()
+        timing, stable = time_on_device(open_pair, next_batch, check, self._settings.timing)
+        return replace(timing, conditions=before + self._conditions()), stable
+
+    def between(self) -> None:
+        """See Workplace: a known computation must still come out as it did."""
+        self._pool.refill()
+        try:
+            right = torch.equal(self._probed(), self._known)
+        except RuntimeError as error:
+            raise EvaluatorError(f"the device failed after this candidate: {error}") from error
+        if not right:
+            raise EvaluatorError("after this candidate the device computes otherwise than before")
+
+    def close(self) -> None:
+        """See Workplace."""
+        self._pool.close()
+        if self._state is not None:
+            self._state.close()
+
+    def _conditions(self) -> list[Conditions]:
+        return [] if self._state is None else [self._state.conditions(own=(os.getpid(),))]
+
+    def _probed(self) -> torch.Tensor:
+        return (self._probe @ self._probe).sum(dim=1).cpu()
