@@ -22,7 +22,7 @@ EMPTY_KERNEL_US = 0.61
 """Duration of an empty kernel by CUPTI on an H200."""
 _EMPTY_DIFFERS_US = 0.3
 """An empty kernel's span in the candidate's process counts this far from the reference's at most."""
-_BLOCK_WALL_S = 0.02
+_BLOCK_WALL_S = 0.012
 """Seconds that the calls of a block of one arm should take."""
 _COUNTED_FROM = 1
 """The first call of a block comes after kernels of the judge, with empty caches of instructions, and is not counted."""

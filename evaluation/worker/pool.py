@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from evaluation.settings import LimitSettings
 from evaluation.worker.handle import Worker, Zygote
 
-_STARTED_TOGETHER = 3
+_STARTED_TOGETHER = 5
 
 
 class Pool:
