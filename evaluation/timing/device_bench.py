@@ -89,6 +89,8 @@ class Bench:
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     empty: Side = field(default_factory=Side)
+    in_vain_us: list[float] = field(default_factory=list)
+    """The candidate's spans until every stream was done, of calls whose preparation was in vain."""
 
     @property
     def _arms(self) -> tuple[DeviceArm, DeviceArm]:
@@ -102,11 +104,15 @@ class Bench:
         self.candidate_first = not self.candidate_first
         return batch
 
-    def gated_pair(self, calls: int) -> tuple[GatedRun, GatedRun]:
-        """One block of each arm on the same inputs, reference's first in the answer."""
+    def gated_pair(self, calls: int, *, in_vain: bool = False) -> tuple[GatedRun, GatedRun]:
+        """One block of each arm on the same inputs, reference's first in the answer.
+
+        `in_vain`: what is done before the gate opens is done on other inputs, which nothing tells apart.
+        """
         batch = self._batch(calls)
+        decoys = [Ticket.of(inputs, "cuda") for inputs in self.next_batch(calls)] if in_vain else []
         started = time.monotonic()
-        runs = [arm.run_gated(self.tickets) for arm in self._arms]
+        runs = [arm.run_gated(self.tickets, decoys) for arm in self._arms]
         self.measured_s += time.monotonic() - started
         ours, theirs = runs[::-1] if self.candidate_first else runs
         self.check(batch, ours.outputs, theirs.outputs)
@@ -156,8 +162,13 @@ class Bench:
         share_s = settings.budget_s / settings.process_pairs
         share = max(math.ceil(settings.min_blocks / settings.process_pairs), MIN_SAMPLES)
         while True:
-            for _ in range(2):
-                ours, theirs = self.gated_pair(self.calls)
+            for in_vain in _in_any_order([False, False, self.candidate.gated]):
+                ours, theirs = self.gated_pair(self.calls, in_vain=in_vain)
+                if in_vain:
+                    self.in_vain_us += [
+                        us for us, call in zip(theirs.all_us, theirs.calls, strict=True) if call.in_vain
+                    ]
+                    continue
                 self.ours.take(ours)
                 self.theirs.take(theirs)
                 self.empty_block()
@@ -200,7 +211,16 @@ class Bench:
         marked_us = float(np.median(self.empty.marked_us)) - EMPTY_KERNEL_US
         opened_us = float(np.median(self.empty.opened_us)) - EMPTY_KERNEL_US + _HELD_US
         both = zip(self.theirs.marked_us, self.theirs.opened_us, strict=True)
-        return [max(marked - marked_us, opened - opened_us) for marked, opened in both]
+        return [max(marked - marked_us, opened - opened_us, self._unprepared_us) for marked, opened in both]
+
+    @property
+    def _unprepared_us(self) -> float:
+        """What a call takes at least when nothing can be done for it beforehand. Its inputs are in the cache, so that it
+        is no more than others for who is honest."""
+        if not self.in_vain_us:
+            return 0.0
+        empty_us = float(np.median(np.add(self.empty.stream_us, self.empty.beyond_us)))
+        return median_interval(np.array(self.in_vain_us)).low - empty_us + EMPTY_KERNEL_US
 
     def attested_us(self) -> Interval | None:
         """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""
@@ -212,3 +232,7 @@ class Bench:
         attested = self.attested_us()
         claimed_us = float(np.median(self._device_us(self.theirs)))
         return attested is not None and attested.low > _FORGED * claimed_us + _FORGED_US
+
+
+def _in_any_order(flags: list[bool]) -> list[bool]:
+    return secrets.SystemRandom().sample(flags, len(flags))
