@@ -36,6 +36,8 @@ _EMPTY_CALLS = 6
 _HELD_US = 60.0
 """What the judge needs to get hold of an output varies by tens of microseconds: whether the device must change from one
 process to another, and when it does. So much less is charged."""
+_CHANGED_US = 2.0
+"""What a call may take longer when the device has just changed from the judge to its process."""
 _SIDE_US = 1.5
 """Streams that end later than this after the entry stream, beyond what the empty kernel's do, count."""
 _FORGED = 1.15
@@ -165,9 +167,8 @@ class Bench:
             for in_vain in _in_any_order([False, False, self.candidate.gated]):
                 ours, theirs = self.gated_pair(self.calls, in_vain=in_vain)
                 if in_vain:
-                    self.in_vain_us += [
-                        us for us, call in zip(theirs.all_us, theirs.calls, strict=True) if call.in_vain
-                    ]
+                    spans = zip(theirs.all_us, theirs.calls, strict=True)
+                    self.in_vain_us += [all_us for all_us, call in spans if call.in_vain]
                     continue
                 self.ours.take(ours)
                 self.theirs.take(theirs)
@@ -215,12 +216,15 @@ class Bench:
 
     @property
     def _unprepared_us(self) -> float:
-        """What a call takes at least when nothing can be done for it beforehand. Its inputs are in the cache, so that it
-        is no more than others for who is honest."""
+        """What a call takes at least when nothing can be done for it beforehand.
+
+        Its inputs lie in the cache, so that an honest one takes no longer than the others.
+        """
         if not self.in_vain_us:
             return 0.0
         empty_us = float(np.median(np.add(self.empty.stream_us, self.empty.beyond_us)))
-        return median_interval(np.array(self.in_vain_us)).low - empty_us + EMPTY_KERNEL_US
+        by_device_us = _CHANGED_US if self.tickets[0].apart.is_cuda else 0.0
+        return median_interval(np.array(self.in_vain_us)).low - empty_us + EMPTY_KERNEL_US - by_device_us
 
     def attested_us(self) -> Interval | None:
         """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""
