@@ -16,6 +16,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -24,7 +25,7 @@ import torch
 
 from evaluation.correctness.nested import map_tensors
 from evaluation.device.harness import SLOTS
-from evaluation.device.memory import POISON, Copies, DeviceBuffer, staged
+from evaluation.device.memory import POISON, Copies, DeviceBuffer, DeviceFull, staged
 from evaluation.device.page import Page
 from evaluation.errors import CandidateFault
 from evaluation.verdict import Fault, Status
@@ -146,16 +147,12 @@ class DeviceArm(WorkerArm):
     def _calls(
         self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket | None] = ()
     ) -> list[DeviceCall]:
-        with self._blamed():
+        with self._blamed(), _memory_left():
             self._make_room(max(ticket.flat.numel() for ticket in tickets))
             self.worker.park()
             self.worker.begin_exchanges(self._limit_s())
-            try:
-                pairs = zip_longest(tickets, decoys)
-                calls = [self._one(ticket, question, slot, decoy) for slot, (ticket, decoy) in enumerate(pairs)]
-            except torch.OutOfMemoryError as error:
-                text = "it left the evaluator no memory on the device"
-                raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
+            pairs = enumerate(zip_longest(tickets, decoys))
+            calls = [self._one(ticket, question, slot, decoy) for slot, (ticket, decoy) in pairs]
             # Once more, for what it has started meanwhile.
             self.worker.park()
             torch.cuda.synchronize()
@@ -252,6 +249,16 @@ class DeviceArm(WorkerArm):
         self._poison = staged(torch.full((sizes[1],), POISON, dtype=torch.uint8, device="cuda"))
         for buffer in buffers or ():
             buffer.close()
+
+
+@contextmanager
+def _memory_left() -> Iterator[None]:
+    """When the judge gets no memory for the candidate's inputs and outputs, the candidate has it."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, DeviceFull) as error:
+        text = "it left the evaluator no memory on the device"
+        raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
 
 
 def _on_device(output: Any) -> Any:
