@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import torch
 
 LIMIT = 8.0
-"""Standard errors that two means may lie apart: with 32 samples on one side by chance once in 10**8."""
+"""Standard errors that two means may lie apart: with 12 and 32 samples by chance less than once in 10**8."""
 _LEAST_DEVIATION = 0.1
 """Of a statistic, in multiples of 1 / sqrt(elements). That of independent standardised elements is about 1."""
+_MOST_BELIEVED = 8.0
+"""Up to this deviation, in the same multiples, the other side's own counts. Of few elements, which are seldom dropped,
+one side's samples may all be alike; but a candidate must not hide a difference behind a spread that it made."""
 _LEAST_SLICE = 32
 """Elements of a slice whose mean over a few tensors is about normal."""
 _CLIP = 3.0
@@ -47,14 +50,13 @@ class Sample:
         """Of each statistic, over the tensors."""
         return self.values.std(0).clamp(min=_LEAST_DEVIATION / math.sqrt(self.elements))
 
-    def mean_is_zero(self) -> bool:
-        """Whether the elements' mean is, as far as can be told."""
-        return abs(float(self.values[:, 0].mean())) <= LIMIT * float(self.deviation[0]) / math.sqrt(len(self.values))
-
 
 def differing(candidate: Sample, reference: Sample) -> str | None:
     """The statistic that lies farthest beyond LIMIT of the reference's errors, in words; None when all are alike."""
-    error = reference.deviation * math.sqrt(1 / len(candidate.values) + 1 / len(reference.values))
+    believed = candidate.deviation.clamp(max=_MOST_BELIEVED / math.sqrt(reference.elements))
+    degrees = [len(reference.values) - 1, len(candidate.values) - 1]
+    squares = degrees[0] * reference.deviation.square() + degrees[1] * believed.square()
+    error = (squares / sum(degrees) * (1 / len(candidate.values) + 1 / len(reference.values))).sqrt()
     apart = (candidate.values.mean(0) - reference.values.mean(0)).abs() / error
     # NaN is not near.
     worst = int(torch.where(apart.isnan(), math.inf, apart).argmax())

@@ -24,7 +24,7 @@ import torch
 from evaluation.correctness.compare import Comparison, compare
 from evaluation.correctness.nested import map_tensors, structure_fault, tensors
 from evaluation.correctness.oracle import Oracle
-from evaluation.correctness.statistics import Sample, differing
+from evaluation.correctness.statistics import LIMIT, Sample, differing
 from evaluation.verdict import Status
 from problems.inputs import seeded_torch
 from problems.problem import ProblemError, Stochastic
@@ -35,6 +35,8 @@ _RUNS = 32
 """Of the reference: to standardise by, and as many again to compare with."""
 _NEVER_KEPT = 1e-6
 """Chance at most that any element was dropped in every run and is therefore taken for a 0."""
+_NEVER_DIFFERS = 1e-9
+"""Chance at most that a random reference answers so many runs alike."""
 _SAME_VALUE = 1e-9
 """Relative difference up to which two float64 runs have kept the same value."""
 
@@ -69,14 +71,23 @@ class Law:
     """Of the floating tensors, in order."""
 
 
-def is_random(oracle: Oracle, inputs: list[Any], precision: str, *, declared: bool) -> bool:
+def is_random(oracle: Oracle, inputs: list[Any], precision: str, declared: Stochastic | None) -> bool:
     """Whether two runs of the reference under different seeds differ by more than rounding.
 
-    One that is `declared` to draw random numbers is given many runs to do so: few elements may happen to be alike.
+    One that is declared to draw random numbers is given many runs to do so: few elements may happen to be alike.
     """
     first = _run(oracle.native, inputs)
-    runs = (_run(oracle.native, inputs) for _ in range(4 * _RUNS if declared else 1))
+    runs = (_run(oracle.native, inputs) for _ in range(1 if declared is None else _runs_to_differ(first, declared)))
     return any(not compare(run, first, first, precision).passed for run in runs)
+
+
+def _runs_to_differ(first: Any, declared: Stochastic) -> int:
+    """Runs of which one surely differs from the first: drops another element, where that is what is random."""
+    if declared.drop is None:
+        return 4 * _RUNS
+    elements = sum(leaf.numel() for leaf in _floating(first))
+    alike = max(elements, 1) * math.log(max(declared.drop, 1 - declared.drop))
+    return max(4 * _RUNS, math.ceil(math.log(_NEVER_DIFFERS) / alike))
 
 
 def law_of(oracle: Oracle, inputs: list[Any], declared: Stochastic) -> Law:
@@ -97,12 +108,22 @@ def law_of(oracle: Oracle, inputs: list[Any], declared: Stochastic) -> Law:
                 never_alike=not any(torch.equal(*pair) for pair in itertools.pairwise(drawn)),
             )
         )
-        if declared.drop is not None and not leaves[-1].samples.mean_is_zero():
-            share = 1 - float(torch.stack([run[index] != 0 for run in runs])[:, varies].double().mean())
-            raise ProblemError(
-                f"problem {oracle.name}: it declares drop={declared.drop:g}, but the reference drops {share:.3g}"
-            )
+        if declared.drop is not None and bool(varies.any()):
+            _check_share(torch.stack([run[index] == 0 for run in runs])[:, varies], declared.drop, oracle.name)
     return Law(declared=declared, native=native, exact=_run(oracle.oracle, inputs), leaves=leaves)
+
+
+def _check_share(dropped: torch.Tensor, drop: float, name: str) -> None:
+    """Whether the share that is `dropped` (runs, elements) is as declared. Raises ProblemError where it is not.
+
+    How far it may be off follows from the runs, and from the declaration: in few elements none may have been dropped.
+    """
+    shares = dropped.double().mean(1)
+    deviation = max(float(shares.std()), math.sqrt(drop * (1 - drop) / dropped.shape[1]))
+    if abs(float(shares.mean()) - drop) > LIMIT * deviation / math.sqrt(len(shares)):
+        raise ProblemError(
+            f"problem {name}: it declares drop={drop:g}, but the reference drops {float(shares.mean()):.3g}"
+        )
 
 
 def judge_samples(outputs: Sequence[Any], law: Law, precision: str) -> Comparison:

@@ -122,7 +122,7 @@ class Trials:
         """Whether the reference writes to its inputs. Raises ProblemError if it is not as random as it declares."""
         inputs = self.loaded.calls(new_seed(), 1)[0]
         declared = self.loaded.problem.stochastic
-        random = is_random(self.oracle, inputs, self.settings.precision, declared=declared is not None)
+        random = is_random(self.oracle, inputs, self.settings.precision, declared)
         if random and declared is None:
             raise ProblemError(
                 f"problem {self.loaded.problem.name}: the reference answers the same inputs otherwise at every call; "

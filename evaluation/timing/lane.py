@@ -35,19 +35,21 @@ def core_sets(threads: int) -> list[set[int]]:
 def held(threads: int) -> Iterator[set[int]]:
     """Wait for a lane of `threads` cores that no other judge holds.
 
-    Meanwhile the calling thread, which must be the main thread, is kept on them, ahead of others' processes.
+    Meanwhile the calling thread, which must be the main thread, is kept on them, ahead of others' processes: ahead of
+    those of other sessions too where this process leads its own, and would not take strangers along.
     """
-    before, nice = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, os.getpid())
+    own = os.getpid()
+    before, nice, leads = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, own), os.getsid(0) == own
     folder = runtime_folder()
     with ExitStack() as stack:
         lanes = [(cores, stack.enter_context(_lock_file(folder, cores).open("a"))) for cores in core_sets(threads)]
         cores = _first_free(lanes)
         os.sched_setaffinity(0, cores)
-        processes.set_nice(os.getpid(), TIMED_NICE)
+        processes.set_nice(own, TIMED_NICE, group=leads)
         try:
             yield cores
         finally:
-            processes.set_nice(os.getpid(), nice)
+            processes.set_nice(own, nice, group=leads)
             os.sched_setaffinity(0, before)
 
 

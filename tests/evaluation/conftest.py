@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from corpus import entries
 from corpus import settings as settings_for
 from corpus_builds import build_all
@@ -11,6 +12,12 @@ from evaluation.verdict import Solution
 from problems.library import read_problem
 
 DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_every_time():
+    """Tensors that a test draws by itself do not depend on the tests before it."""
+    torch.manual_seed(5)
 
 
 def quick_settings(**changes):

@@ -51,7 +51,7 @@ def test_seeds_are_secret_and_never_repeat(judge, affine, candidate):
 
 def test_jittered_draws_have_sizes_of_their_own(judge, affine, candidate, monkeypatch):
     monkeypatch.setattr(judge.settings, "shapes", "jitter")
-    monkeypatch.setattr(judge.settings, "draws", 6)
+    monkeypatch.setattr(judge.settings, "draws", 12)
     evaluation = judge.evaluate(affine, candidate("correct"), Stage.CORRECTNESS)
     assert evaluation.status is Status.PASSED, evaluation.message
     sizes = [draw.dims["ROWS"] for draw in evaluation.correctness.draws]

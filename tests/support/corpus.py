@@ -70,15 +70,18 @@ class Entry:
         own = DATA / "problems" / f"{self.problem}.py"
         return read_problem(own) if own.is_file() else Library("own").load(self.problem)
 
-    def complaint(self, evaluation: Evaluation) -> str | None:
-        """What is not as it should be, in one sentence; None when all is."""
+    def complaint(self, evaluation: Evaluation, sureness: float = 1.0) -> str | None:
+        """What is not as it should be, in one sentence; None when all is.
+
+        `sureness`: how many times as far as its interval's lower end a speed-up is taken to be off by chance.
+        """
         charged = CHARGED in (self.expected, self.alternative) or self.charged
         wanted = [] if self.expected == CHARGED else list(self.expected)
         if charged and evaluation.status.correct:
             timing = evaluation.timing
             if timing is None:
                 return "it was not timed"
-            if timing.speedup_low <= 1 + MARGIN:
+            if timing.speedup * (timing.speedup_low / timing.speedup) ** sureness <= 1 + MARGIN:
                 return None
             return f"called {timing.speedup:.2f} times as fast, [{timing.speedup_low:.2f}, {timing.speedup_high:.2f}]"
         if evaluation.status.value in wanted:
