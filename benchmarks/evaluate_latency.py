@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the JSON to write")
     parser.add_argument("--commit", required=True, help="of the code that is measured")
     arguments = parser.parse_args()
-    settings = EvaluationSettings(device=arguments.device)
+    settings = EvaluationSettings.on(arguments.device)
     report = building_header(arguments.commit)
     with tempfile.TemporaryDirectory(prefix="evaluate-latency-") as name:
         scratch = Path(name)

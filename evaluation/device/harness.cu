@@ -26,7 +26,7 @@ constexpr double kCloseLimitSeconds = 0.5;
 constexpr int kWordsPerLine = 32;
 enum Line { kOpen = 0, kClosed = 1, kFinished = 2, kExpired = 3, kLines = 4 };
 
-using RecordContext = CUresult (*)(CUcontext, CUevent);
+using OfContext = CUresult (*)(CUcontext, CUevent);
 using CurrentContext = CUresult (*)(CUcontext*);
 
 struct Harness {
@@ -40,7 +40,8 @@ struct Harness {
   int processors = 0;
   long long most_cycles = 0;
   CUcontext context = nullptr;
-  RecordContext record_context = nullptr;
+  OfContext record_context = nullptr;
+  OfContext wait_context = nullptr;
   cudaEvent_t start[kSlots], end[kSlots], all[kSlots];
 };
 
@@ -107,6 +108,13 @@ __global__ void mark(volatile uint32_t* page, uint32_t ticket) {
 
 __global__ void nothing() {}
 
+int of_context(const char* what, OfContext call, cudaEvent_t event) {
+  CUresult result = call(harness.context, reinterpret_cast<CUevent>(event));
+  if (result == CUDA_SUCCESS) return 0;
+  std::snprintf(message, sizeof message, "%s failed with CUDA error %d", what, int(result));
+  return 1;
+}
+
 double now_seconds() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -147,10 +155,11 @@ int ks_open(void* page, size_t page_bytes, double most_ms) {
   }
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   auto current = driver ? reinterpret_cast<CurrentContext>(dlsym(driver, "cuCtxGetCurrent")) : nullptr;
-  // Since CUDA 12.5; without it side streams are told by the host's wait for the whole device alone.
-  harness.record_context = driver ? reinterpret_cast<RecordContext>(dlsym(driver, "cuCtxRecordEvent")) : nullptr;
-  if (current == nullptr || harness.record_context == nullptr || current(&harness.context) != CUDA_SUCCESS) {
-    std::snprintf(message, sizeof message, "this driver has no cuCtxRecordEvent; install driver 555 or newer");
+  harness.record_context = driver ? reinterpret_cast<OfContext>(dlsym(driver, "cuCtxRecordEvent")) : nullptr;
+  harness.wait_context = driver ? reinterpret_cast<OfContext>(dlsym(driver, "cuCtxWaitEvent")) : nullptr;
+  if (current == nullptr || harness.record_context == nullptr || harness.wait_context == nullptr ||
+      current(&harness.context) != CUDA_SUCCESS) {
+    std::snprintf(message, sizeof message, "this driver has no events of a context; install driver 555 or newer");
     return 1;
   }
   // Loaded now: a kernel that is loaded at its first launch would wait for the gate.
@@ -176,7 +185,7 @@ int ks_flush() {
   return 0;
 }
 
-// Flush, close the gate and wait until it is closed; then begin the span of this slot.
+// Flush, close the gate and wait until it is closed; then begin the span of this slot, for which every stream waits.
 int ks_begin(uint32_t ticket, int slot) {
   if (ks_flush()) return 1;
   CHECK(cudaMemsetAsync(harness.counters, 0, 2 * sizeof(uint32_t)));
@@ -191,17 +200,13 @@ int ks_begin(uint32_t ticket, int slot) {
     }
   }
   CHECK(cudaEventRecord(harness.start[slot]));
-  return 0;
+  return of_context("cuCtxWaitEvent", harness.wait_context, harness.start[slot]);
 }
 
 // End the span of this slot: once for the default stream, once for all; what is queued next waits for both.
 int ks_end(int slot) {
   CHECK(cudaEventRecord(harness.end[slot]));
-  CUresult result = harness.record_context(harness.context, reinterpret_cast<CUevent>(harness.all[slot]));
-  if (result != CUDA_SUCCESS) {
-    std::snprintf(message, sizeof message, "cuCtxRecordEvent failed with CUDA error %d", int(result));
-    return 1;
-  }
+  if (of_context("cuCtxRecordEvent", harness.record_context, harness.all[slot])) return 1;
   CHECK(cudaStreamWaitEvent(nullptr, harness.all[slot], 0));
   return 0;
 }

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from evaluation.building.toolchain import Toolchain
+from evaluation.device.presence import require
 from evaluation.errors import EvaluatorError
 
 SLOTS = 64
@@ -26,13 +27,9 @@ class HarnessError(RuntimeError):
 
 
 def build(cache_dir: Path) -> Path:
-    """The library, made by nvcc unless `cache_dir` has it. Raises EvaluatorError where there is no nvcc."""
+    """The library, made by nvcc unless `cache_dir` has it. Raises EvaluatorError where it cannot be built or used."""
+    require(["cuda"])
     toolchain = Toolchain.find()
-    if toolchain.nvcc is None:
-        raise EvaluatorError(
-            "evaluation.device=cuda needs nvcc, which is not found here; install the CUDA toolkit, or name its folder "
-            "in CUDA_HOME"
-        )
     source = _SOURCE.read_bytes()
     key = hashlib.sha256(toolchain.fingerprint.encode() + source).hexdigest()[:24]
     library = cache_dir / "harness" / f"{key}.so"
@@ -44,7 +41,7 @@ def build(cache_dir: Path) -> Path:
         targets = [f"-gencode=arch=compute_{a},code=[sm_{a},compute_{a}]" for a in _ARCHITECTURES]
         flags = ["-shared", "-Xcompiler", "-fPIC", "-O2", "-std=c++17", "-cudart", "static", *targets]
         done = subprocess.run(
-            [toolchain.nvcc, *flags, "-o", str(made), str(_SOURCE)], capture_output=True, text=True, check=False
+            [str(toolchain.nvcc), *flags, "-o", str(made), str(_SOURCE)], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise EvaluatorError(f"nvcc could not build the evaluator's harness: {(done.stderr or done.stdout)[:500]}")

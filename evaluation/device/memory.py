@@ -16,6 +16,7 @@ from evaluation.errors import EvaluatorError
 from evaluation.worker.buffers import Region, RegionFull
 from evaluation.worker.wire import WireError
 
+_OUT_OF_MEMORY = 2
 _PINNED, _POSIX_DESCRIPTOR, _ON_DEVICE, _READ_WRITE = 1, 1, 1, 3
 _BY_HOST_BYTES = 4 * 2**20
 POISON = 0xFF
@@ -24,6 +25,10 @@ POISON = 0xFF
 
 class DeviceMemoryError(EvaluatorError):
     """The driver refused to make, pass or map memory; the text says which step."""
+
+
+class DeviceFull(DeviceMemoryError):
+    """There is not so much memory left."""
 
 
 def staged(flat: torch.Tensor) -> torch.Tensor:
@@ -169,7 +174,8 @@ def _call(name: str, *arguments: Any) -> None:
     if code:
         text = ctypes.c_char_p()
         _driver().cuGetErrorName(ctypes.c_int(code), ctypes.byref(text))
-        raise DeviceMemoryError(f"{name}: {(text.value or b'an unknown error').decode()}")
+        error = DeviceFull if code == _OUT_OF_MEMORY else DeviceMemoryError
+        raise error(f"{name}: {(text.value or b'an unknown error').decode()}")
 
 
 def _size(count: int) -> ctypes.c_size_t:

@@ -22,7 +22,7 @@ EMPTY_KERNEL_US = 0.61
 """Duration of an empty kernel by CUPTI on an H200."""
 _EMPTY_DIFFERS_US = 0.3
 """An empty kernel's span in the candidate's process counts this far from the reference's at most."""
-_BLOCK_WALL_S = 0.02
+_BLOCK_WALL_S = 0.012
 """Seconds that the calls of a block of one arm should take."""
 _COUNTED_FROM = 1
 """The first call of a block comes after kernels of the judge, with empty caches of instructions, and is not counted."""
@@ -36,6 +36,8 @@ _EMPTY_CALLS = 6
 _HELD_US = 60.0
 """What the judge needs to get hold of an output varies by tens of microseconds: whether the device must change from one
 process to another, and when it does. So much less is charged."""
+_CHANGED_US = 2.0
+"""What a call may take longer when the device has just changed from the judge to its process."""
 _SIDE_US = 1.5
 """Streams that end later than this after the entry stream, beyond what the empty kernel's do, count."""
 _FORGED = 1.15
@@ -89,6 +91,8 @@ class Bench:
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     empty: Side = field(default_factory=Side)
+    in_vain_us: list[float] = field(default_factory=list)
+    """The candidate's spans until every stream was done, of calls whose preparation was in vain."""
 
     @property
     def _arms(self) -> tuple[DeviceArm, DeviceArm]:
@@ -102,11 +106,15 @@ class Bench:
         self.candidate_first = not self.candidate_first
         return batch
 
-    def gated_pair(self, calls: int) -> tuple[GatedRun, GatedRun]:
-        """One block of each arm on the same inputs, reference's first in the answer."""
+    def gated_pair(self, calls: int, *, in_vain: bool = False) -> tuple[GatedRun, GatedRun]:
+        """One block of each arm on the same inputs, reference's first in the answer.
+
+        `in_vain`: what is done before the gate opens is done on other inputs, which nothing tells apart.
+        """
         batch = self._batch(calls)
+        decoys = [Ticket.of(inputs, "cuda") for inputs in self.next_batch(calls)] if in_vain else []
         started = time.monotonic()
-        runs = [arm.run_gated(self.tickets) for arm in self._arms]
+        runs = [arm.run_gated(self.tickets, decoys) for arm in self._arms]
         self.measured_s += time.monotonic() - started
         ours, theirs = runs[::-1] if self.candidate_first else runs
         self.check(batch, ours.outputs, theirs.outputs)
@@ -156,8 +164,12 @@ class Bench:
         share_s = settings.budget_s / settings.process_pairs
         share = max(math.ceil(settings.min_blocks / settings.process_pairs), MIN_SAMPLES)
         while True:
-            for _ in range(2):
-                ours, theirs = self.gated_pair(self.calls)
+            for in_vain in _in_any_order([False, False, self.candidate.gated]):
+                ours, theirs = self.gated_pair(self.calls, in_vain=in_vain)
+                if in_vain:
+                    spans = zip(theirs.all_us, theirs.calls, strict=True)
+                    self.in_vain_us += [all_us for all_us, call in spans if call.in_vain]
+                    continue
                 self.ours.take(ours)
                 self.theirs.take(theirs)
                 self.empty_block()
@@ -200,7 +212,19 @@ class Bench:
         marked_us = float(np.median(self.empty.marked_us)) - EMPTY_KERNEL_US
         opened_us = float(np.median(self.empty.opened_us)) - EMPTY_KERNEL_US + _HELD_US
         both = zip(self.theirs.marked_us, self.theirs.opened_us, strict=True)
-        return [max(marked - marked_us, opened - opened_us) for marked, opened in both]
+        return [max(marked - marked_us, opened - opened_us, self._unprepared_us) for marked, opened in both]
+
+    @property
+    def _unprepared_us(self) -> float:
+        """What a call takes at least when nothing can be done for it beforehand.
+
+        Its inputs lie in the cache, so that an honest one takes no longer than the others.
+        """
+        if not self.in_vain_us:
+            return 0.0
+        empty_us = float(np.median(np.add(self.empty.stream_us, self.empty.beyond_us)))
+        by_device_us = _CHANGED_US if self.tickets[0].apart.is_cuda else 0.0
+        return median_interval(np.array(self.in_vain_us)).low - empty_us + EMPTY_KERNEL_US - by_device_us
 
     def attested_us(self) -> Interval | None:
         """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""
@@ -212,3 +236,7 @@ class Bench:
         attested = self.attested_us()
         claimed_us = float(np.median(self._device_us(self.theirs)))
         return attested is not None and attested.low > _FORGED * claimed_us + _FORGED_US
+
+
+def _in_any_order(flags: list[bool]) -> list[bool]:
+    return secrets.SystemRandom().sample(flags, len(flags))

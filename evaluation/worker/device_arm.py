@@ -16,14 +16,16 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
 from evaluation.correctness.nested import map_tensors
 from evaluation.device.harness import SLOTS
-from evaluation.device.memory import POISON, Copies, DeviceBuffer, staged
+from evaluation.device.memory import POISON, Copies, DeviceBuffer, DeviceFull, staged
 from evaluation.device.page import Page
 from evaluation.errors import CandidateFault
 from evaluation.verdict import Fault, Status
@@ -57,6 +59,8 @@ class DeviceCall:
     """From opening the gate until the device said that it had come to the end."""
     expired: bool = False
     """Whether the gate gave up: then the work began before it was opened."""
+    in_vain: bool = False
+    """Whether anything done before the gate opened was in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +112,17 @@ class DeviceArm(WorkerArm):
         """See Arm; the same as an echo."""
         return self.echo(tickets)
 
-    def run_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
-        """At most SLOTS calls behind gates."""
-        return self._gated_calls(tickets, Kind.GATED)
+    def run_gated(self, tickets: Sequence[Ticket], decoys: Sequence[Ticket] = ()) -> GatedRun:
+        """At most SLOTS calls behind gates.
+
+        `decoys`, one for each ticket: the worker queues the call with these inputs in place, and the ticket's come when
+        it has been stopped. What was done before the gate opened was then done in vain. The inputs lie in the cache.
+        """
+        return self._gated_calls(tickets, Kind.GATED, decoys or [None] * len(tickets))
 
     def echo_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
         """The same with an empty kernel in place of each call; only for an arm that has run a ticket."""
-        return self._gated_calls(tickets, Kind.GATED_ECHO)
+        return self._gated_calls(tickets, Kind.GATED_ECHO, [None] * len(tickets))
 
     def close(self) -> None:
         """End the worker and give its buffers back."""
@@ -123,8 +131,8 @@ class DeviceArm(WorkerArm):
         for buffer in buffers or ():
             buffer.close()
 
-    def _gated_calls(self, tickets: Sequence[Ticket], question: Kind) -> GatedRun:
-        calls = self._calls(tickets, question)
+    def _gated_calls(self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket | None]) -> GatedRun:
+        calls = self._calls(tickets, question, decoys)
         with self._blamed():
             self.worker.resume()
             frame = self._ask(Kind.SPANS, COUNT_LAYOUT.pack(len(tickets)), Kind.DONE, self.limits.call_s)
@@ -136,16 +144,15 @@ class DeviceArm(WorkerArm):
                 raise protocol_fault("a time of one of its calls is none")
         return GatedRun(calls=calls, stream_us=spans[::2], all_us=spans[1::2])
 
-    def _calls(self, tickets: Sequence[Ticket], question: Kind) -> list[DeviceCall]:
-        with self._blamed():
+    def _calls(
+        self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket | None] = ()
+    ) -> list[DeviceCall]:
+        with self._blamed(), _memory_left():
             self._make_room(max(ticket.flat.numel() for ticket in tickets))
             self.worker.park()
             self.worker.begin_exchanges(self._limit_s())
-            try:
-                calls = [self._device_call(ticket, question, slot) for slot, ticket in enumerate(tickets)]
-            except torch.OutOfMemoryError as error:
-                text = "it left the evaluator no memory on the device"
-                raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
+            pairs = enumerate(zip_longest(tickets, decoys))
+            calls = [self._one(ticket, question, slot, decoy) for slot, (ticket, decoy) in pairs]
             # Once more, for what it has started meanwhile.
             self.worker.park()
             torch.cuda.synchronize()
@@ -155,13 +162,19 @@ class DeviceArm(WorkerArm):
                     raise CandidateFault(Status.INCORRECT_STRUCTURE, None, text)
         return calls
 
-    def _device_call(self, ticket: Ticket, question: Kind, slot: int) -> DeviceCall:
+    def _one(self, ticket: Ticket, question: Kind, slot: int, decoy: Ticket | None) -> DeviceCall:
+        """A call that waited for the device, or that the host was slow to queue, has seen its decoy: made again."""
+        call = self._device_call(ticket, question, slot, decoy)
+        return self._device_call(ticket, question, slot, None) if decoy is not None and call.expired else call
+
+    def _device_call(self, ticket: Ticket, question: Kind, slot: int, decoy: Ticket | None) -> DeviceCall:
         assert self._buffers is not None and self.worker.page is not None
         inputs, outputs = self._buffers
         page, number, echo = self.worker.page, next(self._numbers), question in (Kind.ECHO, Kind.GATED_ECHO)
-        inputs.fill(ticket.apart)
-        outputs.fill(self._poison)
         gated = self.gated and question in (Kind.GATED, Kind.GATED_ECHO)
+        decoy = decoy if gated else None
+        inputs.fill((decoy or ticket).apart)
+        outputs.fill(self._poison)
         (page.close_gate if gated else page.leave_open)(number)
         described = b"" if ticket.described == self._described else ticket.described
         payload = CALL_LAYOUT.pack(number, slot, bool(described)) + described
@@ -174,6 +187,9 @@ class DeviceArm(WorkerArm):
             frame, more_s = self._long_answer(posted, begun)
             answer, wall_s, alike = frame.payload, wall_s + more_s, None
         self._described, self._fresh = ticket.described, False
+        if decoy is not None:
+            inputs.fill(ticket.apart)
+            torch.cuda.synchronize()
         released = time.perf_counter()
         if gated:
             page.open_gate(number)
@@ -196,6 +212,7 @@ class DeviceArm(WorkerArm):
             opened_s=opened_s,
             marked_s=marked_s,
             expired=expired,
+            in_vain=decoy is not None,
         )
 
     def _await_mark(self, page: Page, number: int) -> None:
@@ -232,6 +249,16 @@ class DeviceArm(WorkerArm):
         self._poison = staged(torch.full((sizes[1],), POISON, dtype=torch.uint8, device="cuda"))
         for buffer in buffers or ():
             buffer.close()
+
+
+@contextmanager
+def _memory_left() -> Iterator[None]:
+    """When the judge gets no memory for the candidate's inputs and outputs, the candidate has it."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, DeviceFull) as error:
+        text = "it left the evaluator no memory on the device"
+        raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
 
 
 def _on_device(output: Any) -> Any:

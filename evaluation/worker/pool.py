@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from evaluation.errors import EvaluatorError
 from evaluation.settings import LimitSettings
 from evaluation.worker.handle import Worker, Zygote
 
-_STARTED_TOGETHER = 3
+_STARTED_TOGETHER = 5
+_PAUSES_S = (0.5, 2.0)
 
 
 class Pool:
@@ -23,7 +26,7 @@ class Pool:
     def refill(self) -> None:
         """Begin to start what is missing; returns at once."""
         while len(self._ready) < self._size:
-            self._ready.append(self._starters.submit(self._zygote.spawn, self._limits))
+            self._ready.append(self._starters.submit(self._spawn))
 
     def settle(self) -> None:
         """Wait until none is being started any more."""
@@ -32,7 +35,16 @@ class Pool:
 
     def take(self) -> Worker:
         """The one that was begun first; a fresh one where none is. Raises EvaluatorError as `Zygote.spawn` does."""
-        return self._ready.pop(0).result() if self._ready else self._zygote.spawn(self._limits)
+        return self._ready.pop(0).result() if self._ready else self._spawn()
+
+    def _spawn(self) -> Worker:
+        """A device's memory is given back a while after who held it has ended."""
+        for pause_s in _PAUSES_S:
+            try:
+                return self._zygote.spawn(self._limits)
+            except EvaluatorError:
+                time.sleep(pause_s)
+        return self._zygote.spawn(self._limits)
 
     def close(self) -> None:
         """End those that nobody took."""

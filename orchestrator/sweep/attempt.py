@@ -16,6 +16,7 @@ from agents.errors import Draining, ExperimentSpent, ProviderError
 from agents.models.litellm_client import client
 from agents.settings import ModelKind
 from agents.trajectory import Trajectory
+from evaluation.device.presence import require
 from orchestrator.cell import Cell
 from orchestrator.settings import CellSettings, settings_of
 from orchestrator.store.claims import Claim, Outcome, history
@@ -69,8 +70,13 @@ class Attempts:
         """Whether the experiment's money is out."""
 
     def wake_up(self, first: Cell) -> None:
-        """Import what a cell like this needs, before one is claimed: a process that is killed meanwhile holds none."""
-        if settings_of(first).model.kind is ModelKind.litellm:
+        """Import what a cell like this needs, before one is claimed: a process that is killed meanwhile holds none.
+
+        Raises DeviceAbsent on a machine that cannot judge it: there the cells would only use up their attempts.
+        """
+        settings = settings_of(first)
+        require([settings.evaluation.device])
+        if settings.model.kind is ModelKind.litellm:
             client()
 
     def run(self, ticket: Ticket) -> float | None:
