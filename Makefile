@@ -13,7 +13,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not gpu and not quiet'
-	$(BIN)/pytest -q -m 'quiet and not gpu'
+	$(BIN)/pytest -q -n 1 -m 'quiet and not gpu'
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
