@@ -29,7 +29,7 @@ class TimingSettings:
 
 TIMING_ON: dict[str, dict[str, Any]] = {
     "cpu": {},
-    "cuda": {"budget_s": 1.0, "process_pairs": 2, "stable_interval": 0.05},
+    "cuda": {"budget_s": 1.0, "process_pairs": 2, "stable_interval": 0.1},
 }
 """Where a device differs from the defaults: on CUDA two processes differ less, and a fresh one costs more."""
 
