@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -220,6 +221,8 @@ class _Session:
         arm = self._judge.workplace.arm(self._judge.builder.build, is_reference=True)
         with closing(arm):
             arm.load(self._problem.source, "Model")
+            if self._settings.timing.baseline == "compile":
+                arm.first_call_s += self._settings.limits.build_s
             yield arm
 
     def _build(self, request: BuildRequest) -> BuildReply:
@@ -265,6 +268,7 @@ class _Session:
 
     def _time(self, trials: Trials) -> Status:
         workplace = self._judge.workplace
+        compiled = self._settings.timing.baseline == "compile"
 
         def check(batch: Sequence[list[Any]], expected: Sequence[Any], outputs: Sequence[Any]) -> None:
             comparison = trials.judge_timed(batch, expected, outputs)
@@ -274,8 +278,9 @@ class _Session:
         @contextmanager
         def fresh_pair() -> Iterator[tuple[WorkerArm, WorkerArm]]:
             with self._reference() as reference, self._candidate() as candidate:
+                candidate.construct(self._setup)
+                reference.construct(replace(self._setup, compiled=compiled))
                 for arm in (reference, candidate):
-                    arm.construct(self._setup)
                     # Whatever the judge does to one arm's buffers it does to the other's: caches keep traces of it.
                     arm.inputs_may_change = self._inputs_may_change
                     arm.most_output_bytes = self._timed_output_bytes
@@ -286,5 +291,6 @@ class _Session:
             held = ExitStack()
             prepare = held.enter_context(workplace.held_for_timing())
         with held, self._clocked("timing"):
-            self._timing, stable = workplace.time(fresh_pair, trials.timed_inputs, check)
+            timing, stable = workplace.time(fresh_pair, trials.timed_inputs, check)
+            self._timing = replace(timing, baseline=self._settings.timing.baseline)
         return Status.PASSED if stable else Status.UNSTABLE_TIMING

@@ -190,6 +190,8 @@ class Timing:
     """On a device: what the candidate takes by the judge's clock alone, the lower end of the median's 95 % interval.
     The lower end of the speed-up's interval holds it. None for a candidate that waits for the device within its call;
     then the end-to-end latency takes its place."""
+    baseline: str = "eager"
+    """What the reference's arm ran: the module as it stands, or `compile` for torch.compile of it."""
     conditions: list[Conditions] = field(default_factory=list)
     """Of the device, before and after; empty on the CPU and where its driver does not tell them."""
 

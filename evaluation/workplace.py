@@ -139,7 +139,9 @@ class OnDevice:
 
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
         """See Workplace."""
-        return DeviceArm(self._pool.take(), self._settings.limits, build, is_reference)
+        limits = self._settings.limits
+        # On a device a first call may still compile something.
+        return DeviceArm(self._pool.take(), limits, build, is_reference, first_call_s=limits.load_s)
 
     def ticket(self, inputs: list[Any]) -> Ticket:
         """See Workplace."""

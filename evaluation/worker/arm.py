@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import secrets
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ from evaluation.worker import codec, weights, wire
 from evaluation.worker.answer import OneTensor
 from evaluation.worker.buffers import ProcessMemory, SharedBuffer, payload_bytes
 from evaluation.worker.handle import Worker, protocol_fault
-from evaluation.worker.ticket import Ticket
+from evaluation.worker.ticket import Ticket, announced
 from evaluation.worker.wire import Frame, Kind
 from problems.problem import ProblemError
 
@@ -75,6 +73,8 @@ class Setup:
     dtype: torch.dtype
     tf32: bool = False
     """Whether TF32 is permitted on a device."""
+    compiled: bool = False
+    """Whether the module is to be compiled by torch."""
 
 
 @dataclass(slots=True)
@@ -90,6 +90,8 @@ class WorkerArm:
     """Of one call, that are read; the judge sets it from the reference's output."""
     inputs_may_change: bool = True
     """Whether writing to the inputs is what the reference does too."""
+    first_call_s: float = 0.0
+    """Seconds that a first call may take beyond `limits.call_s`."""
     load_s: float = 0.0
     """Seconds that importing and constructing took, builds not counted."""
     _failed_build: BuildReply | None = None
@@ -97,6 +99,8 @@ class WorkerArm:
     _alike: OneTensor | None = None
     """What the next answer is expected to be like."""
     _build_s: float = field(default=0.0)
+    _fresh: bool = True
+    """Whether no call was made yet."""
 
     def load(self, source: str, entry_point: str) -> None:
         """Import the module. No input exists yet."""
@@ -118,6 +122,7 @@ class WorkerArm:
             "given": setup.given,
             "dtype": str(setup.dtype).removeprefix("torch."),
             "tf32": setup.tf32,
+            "compiled": setup.compiled,
         }
         shared = self._room(payload_bytes(order))
         payload = codec.encode(order, shared.region(0, shared.size), strict=True)
@@ -150,11 +155,15 @@ class WorkerArm:
         with self._blamed():
             inputs = self._room(room)
             self.worker.park()
-            self.worker.begin_exchanges(self.limits.call_s)
-            calls = [self._call(ticket, inputs, question, payload) for ticket, payload in _announced(tickets)]
+            self.worker.begin_exchanges(self._limit_s())
+            calls = [self._call(ticket, inputs, question, payload) for ticket, payload in announced(tickets)]
             # Once more, for what it has started meanwhile.
             self.worker.park()
         return ArmRun([output for output, _ in calls], sum(wall_s for _, wall_s in calls))
+
+    def _limit_s(self) -> float:
+        """Of the next call."""
+        return self.limits.call_s + (self.first_call_s if self._fresh else 0.0)
 
     def _call(self, ticket: Ticket, inputs: SharedBuffer, question: Kind, payload: bytes) -> tuple[Any, float]:
         """One ticket: the output, and seconds by the judge's clock.
@@ -166,6 +175,7 @@ class WorkerArm:
         inputs.fill(ticket.staged)
         posted = Frame(question, secrets.randbits(64), payload)
         begun, wall_s = self.worker.exchange(wire.head(posted) + payload)
+        self._fresh = False
         memory = ProcessMemory(self.worker.memory_fd, self.most_output_bytes)
         alike = self._alike
         if alike is not None and alike.fits(begun, posted.ticket):
@@ -277,17 +287,6 @@ class WorkerArm:
         if report.get("kind") == "compile" and question is Kind.LOAD:
             return CandidateFault(Status.COMPILE_ERROR, None, message, detail)
         return CandidateFault(Status.RUNTIME_ERROR, Fault.EXCEPTION, message, detail)
-
-
-def _announced(tickets: Sequence[Ticket]) -> Iterator[tuple[Ticket, bytes]]:
-    """With each ticket what its question says: the first of a layout announces how many there are, the others nothing.
-
-    The worker is spared the reading of what it knows, in the time that it is charged for.
-    """
-    for described, alike in itertools.groupby(tickets, lambda ticket: ticket.described):
-        group = list(alike)
-        yield group[0], struct.pack("<I", len(group)) + described
-        yield from ((ticket, b"") for ticket in group[1:])
 
 
 def room_for(output: Any) -> int:

@@ -90,7 +90,6 @@ class DeviceArm(WorkerArm):
     _described: bytes = b""
     _poison: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     _expired_in_a_row: int = 0
-    _fresh: bool = True
 
     def answers(self, tickets: Sequence[Ticket]) -> list[Any]:
         """See Arm. The first call is gated: then a time limit of its own holds for what it does on the device."""
@@ -226,10 +225,6 @@ class DeviceArm(WorkerArm):
                 self.worker.begin_exchanges(self._limit_s())
                 if not page.finished(number):
                     raise protocol_fault("the device did not come to the call's end")
-
-    def _limit_s(self) -> float:
-        """A first call may still compile something."""
-        return self.limits.call_s + (self.limits.load_s if self._fresh else 0.0)
 
     def _make_room(self, input_bytes: int) -> None:
         """Buffers on the device; larger ones are handed over when they are too small."""

@@ -119,6 +119,8 @@ class _Worker:
         if isinstance(self._model, torch.nn.Module) and order["dtype"] != "float32":
             self._model.to(dtype=getattr(torch, order["dtype"]))
         rule = weights.hand_over(self._model, order["weights"], order["given"])
+        if order["compiled"]:
+            self._model = torch.compile(self._model)
         if self._device is not None:
             if order["tf32"]:
                 torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True

@@ -14,7 +14,7 @@ from model_server import Fault, Faults, Limit, ModelServer, call, model_server, 
 
 def post(server: ModelServer, connection: http.client.HTTPConnection | None = None, **body: Any) -> int | None:
     """The status that comes; None when the connection is lost."""
-    own = connection or http.client.HTTPConnection(server.url.split("/")[2], timeout=5)
+    own = connection or http.client.HTTPConnection(server.url.split("/")[2], timeout=60)
     try:
         own.request("POST", "/v1/chat/completions", json.dumps({"model": "m", **body}))
         with own.getresponse() as response:
@@ -82,7 +82,7 @@ def test_a_turn_that_was_answered_twice_is_told() -> None:
 
 def test_connections_are_kept_and_many_requests_are_quick() -> None:
     with model_server(lambda _: says(text="x"), keep_bodies=False) as server:
-        connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=5)
+        connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=60)
         for turn in range(300):
             assert post(server, connection, **conversation(turn, 0)) == 200
         connection.close()

@@ -81,7 +81,7 @@ def test_the_server_and_its_workers_end_with_their_client(tmp_path, data_folder)
     names = ("problems/1_affine.py", "candidates/never_returns.py")
     arguments = [*(data_folder / name for name in names), tmp_path / "cache"]
     client = subprocess.Popen([sys.executable, script, *arguments])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(descendants(client.pid)) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
     below = descendants(client.pid)

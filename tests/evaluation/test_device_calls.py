@@ -120,3 +120,13 @@ def test_equal_arms_come_out_as_one(cuda_judge):
     assert timing.attested_us == pytest.approx(timing.candidate.median_us, abs=3.0)
     assert timing.end_to_end is not None
     assert timing.launch_bound
+
+
+def test_a_compiled_baseline_is_what_the_candidate_is_timed_against(cuda_judge, monkeypatch):
+    problem = Library("own").load("48")
+    source = problem.source.replace("class Model(", "class ModelNew(").replace("super(Model,", "super(ModelNew,")
+    monkeypatch.setattr(cuda_judge.settings.timing, "baseline", "compile")
+    timing = cuda_judge.evaluate(problem, Solution(source=source), Stage.TIMING).timing
+    assert timing.baseline == "compile"
+    # Three operators that torch fuses into one.
+    assert timing.speedup < 1

@@ -99,12 +99,12 @@ def test_kills_and_freezes_leave_every_cell_once_and_no_reply_asked_twice(sweep:
         else:
             (os.killpg if kind == "group" else os.kill)(process.pid, signal.SIGKILL)
             process.wait()
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 60
             while any(alive(worker) for worker in workers):
                 assert time.monotonic() < deadline, "a worker outlived the coordinator"
                 time.sleep(0.01)
             process = start(sweep, tmp_path)
-    assert process.wait(120) == 0, (tmp_path / "stderr").read_text()
+    assert process.wait(300) == 0, (tmp_path / "stderr").read_text()
 
     assert_each_once(store, sweep.cells)
     events = [read_lines(store.trajectory_path(uid))[0] for uid in sweep.cells]

@@ -84,7 +84,7 @@ def test_of_many_processes_exactly_one_gets_each_claim(tmp_path: Path) -> None:
         assert racer.stdin is not None
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("*/1.claim"))) < 200 and time.monotonic() < deadline:
         time.sleep(0.05)
     printed: list[int] = []
@@ -113,20 +113,20 @@ def test_a_dead_holder_is_followed_by_the_next_number(tmp_path: Path, lease: Lea
 def test_a_holder_that_sleeps_past_its_lease_is_overtaken_and_learns_it_when_it_wakes(
     tmp_path: Path, lease: Lease
 ) -> None:
-    holder = start(HOLDER, str(tmp_path), "0.6")
+    holder = start(HOLDER, str(tmp_path), "2.0")
     watch = Watch()
     try:
         for _ in range(5):
             assert take(tmp_path, lease, watch) is None  # it beats
-            time.sleep(0.2)
+            time.sleep(0.5)
         os.kill(holder.pid, signal.SIGSTOP)
         assert take(tmp_path, lease, watch) is None
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (claim := take(tmp_path, lease, watch)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         os.kill(holder.pid, signal.SIGCONT)
-        out, _ = holder.communicate("wake\n", timeout=10)
+        out, _ = holder.communicate("wake\n", timeout=60)
     finally:
         end(holder)
     assert out.split() == ["False"] and claim.number == 2 and claim.valid()

@@ -15,6 +15,7 @@ from model_server import Faults, Limit, model_server
 from agents.protocols import ExitStatus
 from orchestrator.config.experiment import load_experiment
 from orchestrator.limits.ledger import NUSD
+from orchestrator.limits.timeline import LATE_S
 from orchestrator.plan import make_plan
 from orchestrator.settings import CHECKOUT
 from orchestrator.store.store import Store
@@ -26,7 +27,7 @@ PER_MIN = 1500
 
 def test_cells_of_a_provider_at_fault_end_as_they_would_without_and_each_reply_is_paid_once(tmp_path: Path) -> None:
     faults = Faults(rate=0.2, seed=5, burst=2)
-    limit = Limit(requests=PER_MIN // 10, per_s=6.0)
+    limit = Limit(requests=int(PER_MIN / 60 * (6 + LATE_S)), per_s=6.0)
     with model_server(play, faults=faults, limit=limit) as server:
         server.retry_after_s = 0.2
         asked = overrides(
@@ -35,7 +36,7 @@ def test_cells_of_a_provider_at_fault_end_as_they_would_without_and_each_reply_i
         )  # fmt: skip
         command = [sys.executable, "-m", "orchestrator", "run", *asked, "--out", str(tmp_path)]
         environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-        found = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+        found = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr
 
     cells = make_plan(load_experiment(asked)).cells

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from together import begin, together
 
 from agents.errors import Draining, ProviderCause, ProviderError
 from agents.protocols import Usage
@@ -31,7 +30,9 @@ from agents.settings import ModelSettings
 from orchestrator.limits.limits import Limits
 from orchestrator.limits.settings import LimitsSettings
 
-root, log, until = Path(sys.argv[1]), open(sys.argv[2], "w"), float(sys.argv[3])
+root, log = Path(sys.argv[1]), open(sys.argv[2], "w")
+print("ready", flush=True)
+until = float(sys.stdin.readline())
 with Limits(root, LimitsSettings(), "holder") as limits:
     gate = limits.gate(ModelSettings(name="m", litellm_model="openai/m", concurrent=3))
     while time.time() < until:
@@ -66,15 +67,15 @@ def waited_s(limits: Limits, **settings: Any) -> float:
 
 def test_retry_after_seen_by_one_process_makes_every_process_wait(tmp_path: Path) -> None:
     with process(tmp_path) as one, process(tmp_path) as other:
-        assert waited_s(other) < 0.5
-        one.gate(model()).admit(NOTHING).refused(refused(1.5))
-        assert 1.3 <= waited_s(other) <= 3.5
+        assert waited_s(other) < 2.5
+        one.gate(model()).admit(NOTHING).refused(refused(3.0))
+        assert 2.8 <= waited_s(other) <= 15
 
 
 def test_another_deployment_does_not_wait(tmp_path: Path) -> None:
     with process(tmp_path) as limits:
         limits.gate(model()).admit(NOTHING).refused(refused(60.0))
-        assert waited_s(limits, base_url="http://elsewhere/v1") < 0.5
+        assert waited_s(limits, base_url="http://elsewhere/v1") < 30
 
 
 def test_a_long_cooldown_is_not_waited_for(tmp_path: Path) -> None:
@@ -109,24 +110,21 @@ def test_whoever_waits_at_the_gate_wakes_up_when_the_process_is_to_end(tmp_path:
         for thread in threads:
             thread.start()
         time.sleep(0.3)
-        started = time.monotonic()
         stop.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
         assert results == ["woke up"] * 4
-        assert time.monotonic() - started < 1.0
         held.settle(NOTHING)
 
 
 def test_no_more_requests_than_allowed_are_under_way_though_processes_are_killed(tmp_path: Path) -> None:
-    until = time.time() + 6.0
-    arguments = [[str(tmp_path), str(tmp_path / f"{number}.log"), str(until)] for number in range(5)]
-    holders = [subprocess.Popen([sys.executable, "-c", HOLDER, *each]) for each in arguments]
+    holders = [together(HOLDER, str(tmp_path), str(tmp_path / f"{number}.log")) for number in range(5)]
     try:
+        until = begin(holders, 5.5)
         time.sleep(max(0.0, until - 3.5 - time.time()))
         for holder in holders[:2]:
             holder.send_signal(signal.SIGKILL)
-        assert [holder.wait(20) for holder in holders[2:]] == [0, 0, 0]
+        assert [holder.wait(60) for holder in holders[2:]] == [0, 0, 0]
     finally:
         for holder in holders:
             holder.kill()
@@ -206,7 +204,7 @@ def test_tokens_of_prompts_are_waited_for_and_those_of_replies_made_up_for(tmp_p
         permit.settle(Usage(prompt_tokens=500, completion_tokens=1500))
         started = time.monotonic()
         other.gate(model(tokens_per_min=60_000)).admit(Usage(prompt_tokens=400)).lost()
-        assert 1.5 <= time.monotonic() - started <= 4.0
+        assert 1.5 <= time.monotonic() - started <= 15
 
 
 def test_a_request_that_was_refused_gives_its_tokens_back(tmp_path: Path) -> None:
@@ -214,5 +212,5 @@ def test_a_request_that_was_refused_gives_its_tokens_back(tmp_path: Path) -> Non
         gate = limits.gate(model(tokens_per_min=60_000))
         started = time.monotonic()
         for _ in range(5):
-            gate.admit(Usage(prompt_tokens=1000)).refused(ProviderError(ProviderCause.OUTAGE, "away"))
-        assert time.monotonic() - started < 3.0
+            gate.admit(Usage(prompt_tokens=10_000)).refused(ProviderError(ProviderCause.OUTAGE, "away"))
+        assert time.monotonic() - started < 20.0  # of the forty that they would take

@@ -64,7 +64,7 @@ def test_editing_the_checkout_during_a_sweep_changes_nothing(checkout: Path, tmp
     shutil.rmtree(transcripts)
     (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(worker), signal.SIGKILL)  # the next one imports everything anew
-    assert process.wait(100) == 0, (tmp_path / "log").read_text()
+    assert process.wait(300) == 0, (tmp_path / "log").read_text()
     done = store.rows()
     assert len(done) == CELLS and {row.verdict for row in done.values()} == {"NO_SOLUTION"}
     assert "started again" in (tmp_path / "log").read_text()

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
+
+from ports import free_ports
 
 from orchestrator.cell import Record
 from orchestrator.report.page import write_cell_page
@@ -29,9 +30,7 @@ def test_the_printed_command_shows_it_all(
     for record in records:
         write_cell_page(store, record.uid)
     sync(store, settings)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_ports(1)[0])
     command = [*shlex.split(ui_command(settings.uri))[:-1], port]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -54,20 +53,20 @@ def test_the_printed_command_shows_it_all(
             assert len(kernels) == 3
             path = urllib.parse.quote(kernels[-1]["path"])
             url = f"http://127.0.0.1:{port}/get-artifact?run_id={run_id}&path={path}"
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 assert b"class ModelNew" in answer.read()
     finally:
         stop_group(server)
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return json.load(answer)
 
 
 def post(url: str, body: Any) -> Any:
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

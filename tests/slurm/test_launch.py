@@ -41,20 +41,19 @@ def test_jobs_do_every_cell_once_and_arrays_stay_within_max_array_size(
     cluster: Cluster, sweep_of: Make, until: Until, all_done: Done
 ) -> None:
     sweep = sweep_of(40, 3, "launcher.workers=4")
-    started = time.monotonic()
-    before = os.umask(0o027)
+    before, cpu = os.umask(0o027), os.times()
     try:
         handed = submit(sweep, top_up=False)
     finally:
         os.umask(before)
-    assert time.monotonic() - started < 5
+    assert sum(os.times()[:4]) - sum(cpu[:4]) < 5  # seconds of this process and of SLURM's programs
     assert [array.tasks for array in handed.arrays] == [3, 1]  # MaxArraySize=3 permits indices 0 to 2
     assert (handed.jobs, handed.shortfall, handed.exit_code) == (4, "", 0)
     said = summary(sweep, handed)
     assert all(f"{array.array_id}  " in said for array in handed.arrays)
     assert "kernelsweep status" in said and "kernelsweep wait" in said
 
-    until(lambda: all_done(sweep) and not cluster.queue(), 40)
+    until(lambda: all_done(sweep) and not cluster.queue(), 120)
     store = sweep.store
     listed = Counter(row["uid"] for path in store.index_dir.iterdir() for row in read_lines(path)[0])
     assert set(listed.values()) == {1} and set(listed) == set(sweep.cells)
@@ -98,11 +97,11 @@ def test_a_request_whose_answer_was_lost_is_not_made_twice(
 
     def limits_then_silence(settings: SlurmSettings) -> slurm.Limits:
         found = limits(settings)
-        cluster.stall(4)  # longer than sbatch waits, so that it gives up on a request which is then granted
+        cluster.stall(9)  # longer than sbatch waits, so that it gives up on a request which is then granted
         return found
 
     monkeypatch.setattr(slurm, "limits", limits_then_silence)
-    cluster.configure(MessageTimeout="2")
+    cluster.configure(MessageTimeout="5")
     try:
         handed = submit(sweep, top_up=False)
     finally:
@@ -121,7 +120,7 @@ def test_topping_up_counts_live_jobs_and_submits_the_missing_ones(
     assert first.jobs == 3
     for index in (1, 2):
         cluster.command("scancel", f"{first.arrays[0].array_id}_{index}")
-    until(lambda: len(cluster.queue()) == 1, 10)
+    until(lambda: len(cluster.queue()) == 1, 60)
     second = submit(sweep, top_up=True)
     assert (second.live, second.jobs, second.launch) == (1, 2, first.launch)
     third = submit(sweep, top_up=True)
@@ -139,7 +138,7 @@ def test_a_job_that_dies_before_python_is_shown_with_the_end_of_its_log(
 ) -> None:
     sweep = sweep_of(1, 1, "launcher.workers=1", "launcher.slurm.python=/no/such/venv/bin/python")
     handed = submit(sweep, top_up=False)
-    until(lambda: not cluster.queue(), 15)
+    until(lambda: not cluster.queue(), 60)
     batch = collect_tasks(sweep.store)
     [task] = batch.tasks
     assert (task.task, task.state) == (f"{handed.arrays[0].array_id}_0", TaskState.NEVER_STARTED)
@@ -152,7 +151,7 @@ def test_a_job_whose_worker_cannot_work_is_shown_as_failed(cluster: Cluster, swe
     submit(sweep, top_up=False)
     [plan] = sweep.store.root.glob("jobs/*/plan.jsonl")
     plan.unlink()  # while the job waits to be scheduled
-    until(lambda: not cluster.queue(), 30)
+    until(lambda: not cluster.queue(), 60)
     batch = collect_tasks(sweep.store)
     assert [task.state for task in batch.tasks] == [TaskState.FAILED]
     text = "\n".join(batch.lines())
@@ -198,7 +197,7 @@ def test_a_submission_from_within_a_job_knows_nothing_of_that_job(
     handed = submit(sweep, top_up=False)
     assert dict(os.environ) == before
     assert handed.jobs == 1, handed.shortfall
-    until(lambda: all_done(sweep) and not cluster.queue(), 20)
+    until(lambda: all_done(sweep) and not cluster.queue(), 60)
     assert [task.state for task in collect_tasks(sweep.store).tasks] == [TaskState.ENDED]
     workers = {path.stem for path in Path(sweep.store.root).glob("jobs/*/workers/*.log")}
     assert f"{handed.arrays[0].array_id}_0" in workers

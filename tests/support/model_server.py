@@ -248,6 +248,8 @@ class ModelServer:
         self.faults = faults
         self.limit = limit
         self.latency_s = 0.0
+        self.together = 0
+        """Nothing is answered before so many requests have come."""
         """Before every answer."""
         self.retry_after_s = 1.0
         """What a 429 says; whole seconds unless it is below one."""
@@ -350,6 +352,8 @@ class ModelServer:
         )
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
+        while len(self.log) < self.together:
+            await asyncio.sleep(0.01)
         if http is not None:
             await _send(writer, http)
         else:

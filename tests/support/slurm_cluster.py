@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ports import free_ports
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 NODES = 2
 CPUS = 4
@@ -26,7 +28,7 @@ _DEVICES = ("/dev/null", "/dev/zero")
 """What each node calls its GPUs: any device files will do, as nothing computes on them."""
 GPUS = len(_DEVICES)
 MEMORY_MB = 4000
-START_S = 20.0
+START_S = 90.0
 _SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"
 
 _CONF = """\
@@ -96,7 +98,7 @@ class Cluster:
             "PATH": _SEARCH,
         }
         self.nodes = [f"node{number}" for number in range(NODES)]
-        self._ports = _free_ports(1 + NODES)
+        self._ports = free_ports(1 + NODES)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._options = {
             "MessageTimeout": "10",
@@ -267,14 +269,3 @@ def _version() -> tuple[int, ...]:
     assert path is not None
     found = subprocess.run([path, "-V"], capture_output=True, text=True, check=True).stdout
     return tuple(int(part) for part in re.findall(r"\d+", found)[:2])
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

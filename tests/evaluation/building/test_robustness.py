@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,10 +54,11 @@ def test_a_build_that_the_machine_kills_is_ours_and_not_remembered(tmp_path: Pat
 
     building = threading.Thread(target=build)
     building.start()
-    while building.is_alive() and not (compilers := _children_that_compile("main.cpp")):
+    while building.is_alive():  # whichever step of the build each look finds
+        for process in _children_that_compile("main.cpp"):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         time.sleep(0.01)
-    for process in compilers:
-        os.kill(process, signal.SIGKILL)
     building.join()
     assert "killed c++ while it compiled" in str(raised[0])
     assert builder.stats().entries == 0
@@ -65,8 +67,17 @@ def test_a_build_that_the_machine_kills_is_ours_and_not_remembered(tmp_path: Pat
 
 def _children_that_compile(source: str) -> list[int]:
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    found = [int(word) for listed in children for word in listed.read_text().split()]
-    return [child for child in found if source in Path(f"/proc/{child}/cmdline").read_text().split("\0")]
+    found = []
+    for listed in children:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(word) for word in listed.read_text().split()]
+    return [child for child in found if source in _command(child)]
+
+
+def _command(pid: int) -> list[str]:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    return []
 
 
 def test_two_processes_that_ask_for_the_same_build_share_one_compile(tmp_path: Path) -> None:
@@ -106,9 +117,10 @@ def test_places_are_given_in_the_order_of_asking_and_shared_by_processes(tmp_pat
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     with elsewhere.one():
-        for thread in threads:
+        for number, thread in enumerate(threads, start=1):
             thread.start()
-            time.sleep(0.01)
+            while len(places._row) < number:
+                time.sleep(0.001)
         assert served == []
     for thread in threads:
         thread.join()
