@@ -45,6 +45,8 @@ def summarise(evaluation: Evaluation) -> str:
         )
     if timing is not None:
         lines += _timing_lines(timing)
+        if timing.compiled:
+            lines.append("the reference ran as torch.compile of it")
     lines += [f"build: {build.name} ({build.tier}, {build.wall_s:.1f} s)" for build in evaluation.builds]
     lines.append(", ".join(f"{name} {seconds:.2f} s" for name, seconds in evaluation.wall_s.items()))
     return "\n".join(lines)

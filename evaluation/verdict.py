@@ -196,6 +196,11 @@ class Timing:
     """Of the device, before and after; empty on the CPU and where its driver does not tell them."""
 
     @property
+    def compiled(self) -> bool:
+        """Whether the reference's arm ran `torch.compile` of the reference."""
+        return self.baseline == "compile"
+
+    @property
     def launch_bound(self) -> bool:
         """Whether the speed-up says little about a kernel."""
         return self.end_to_end is not None and self.reference.median_us < LAUNCH_BOUND_US

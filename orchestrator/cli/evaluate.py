@@ -21,7 +21,7 @@ from orchestrator.report.page_format import (
     seconds,
     speedup_interval,
 )
-from orchestrator.report.page_timing import attested_words, conditions_rows
+from orchestrator.report.page_timing import COMPILED, attested_words, conditions_rows
 from orchestrator.settings import ProblemSettings, open_library
 from orchestrator.store.files import write_atomic
 from problems.library import read_problem
@@ -111,6 +111,8 @@ def verdict_lines(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield "tolerance", correctness.tolerance
     if (timing := found.timing) is not None:
         yield from _timing_lines(timing)
+        if timing.compiled:
+            yield "reference", f"ran as {COMPILED}"
     if (machine := found.environment) is not None:
         yield "machine", f"{machine.device_name}, {machine.threads} thread(s), torch {machine.torch}, {machine.sandbox}"
         of_gpu = {"driver": machine.driver, "CUDA": machine.cuda, "nvcc": machine.nvcc, "host": machine.host}

@@ -23,6 +23,7 @@ from orchestrator.report.page_format import (
 from orchestrator.report.page_rows import Block, Row, known, unreached
 from orchestrator.report.page_svg import samples_picture
 
+COMPILED = "torch.compile of it"
 _SILENT = "the device's driver does not tell"
 _HIDDEN = "not known: the driver does not tell, or some may be hidden from this process"
 _PIDS_SHOWN = 8
@@ -85,6 +86,8 @@ def timing_block(grade: Evaluation | None) -> Block:
         return Block(title="timing", rows=rows + [Row(label, absent=absent) for label in (*means, *others)])
     for label, arm in zip(means, (timing.candidate, timing.reference), strict=True):
         rows.append(Row(label, durations([arm.mean_us, arm.median_us, arm.std_us])))
+    if timing.compiled:
+        rows.append(Row("reference ran as", COMPILED))
     rows += _device_rows(timing)
     settled = (
         ""
