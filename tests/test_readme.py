@@ -20,7 +20,7 @@ from orchestrator.cli.main import build_parser
 CHECKOUT = Path(__file__).resolve().parent.parent
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:<!-- checked with: (.*?) -->\n)?```(?:console|bash)\n(.*?)```", re.DOTALL)
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
 
 
 JUDGED = ("evaluate", "run", "status", "report")
