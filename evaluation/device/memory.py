@@ -132,6 +132,11 @@ class Copies:
         self._flat = flat
         self._left = most_bytes
 
+    @property
+    def device_type(self) -> str:
+        """See Source: of the tensors without elements; others may be on the host."""
+        return self._flat.device.type
+
     def take(self, place: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """See Source; raises RegionFull too. A bool's byte beside 0 and 1, which is undefined behaviour, becomes 1.
 
