@@ -44,6 +44,8 @@ _SIDE_US = 1.5
 _FORGED = 1.15
 """Times above the events' say, beside _FORGED_US, at which the judge's clock takes its place."""
 _FORGED_US = 8.0
+_LEAST_US = 0.1
+"""Spans of less are told by nothing, and times must be positive to be compared."""
 _ELAPSED_FACTOR = 2
 
 
@@ -206,7 +208,7 @@ class Bench:
         late_us = [max(beyond - usual_us, 0.0) for beyond in side.beyond_us]
         counted_us = [late if late > _SIDE_US else 0.0 for late in late_us]
         spans = zip(side.stream_us, counted_us, strict=True)
-        return [max(stream + late - overhead_us, 0.1 * stream) for stream, late in spans]
+        return [max(stream + late - overhead_us, 0.1 * stream, _LEAST_US) for stream, late in spans]
 
     def _attested(self) -> list[float]:
         """The candidate's blocks by the judge's clock alone, less what is the clock's."""
