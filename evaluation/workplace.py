@@ -12,7 +12,7 @@ import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.device.nvml import Device, DeviceStateAbsent
-from evaluation.errors import EvaluatorError
+from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.settings import EvaluationSettings
 from evaluation.timing import lane
 from evaluation.timing.clock import Batch, Check, time_arms
@@ -171,8 +171,10 @@ class OnDevice:
         self._pool.refill()
         try:
             right = torch.equal(self._probed(), self._known)
+        except torch.OutOfMemoryError as error:
+            raise EvaluatorError(f"too little memory on the device after this candidate: {error}") from error
         except RuntimeError as error:
-            raise EvaluatorError(f"the device failed after this candidate: {error}") from error
+            raise JudgeLost(f"the device failed after this candidate: {error}") from error
         if not right:
             raise EvaluatorError("after this candidate the device computes otherwise than before")
 

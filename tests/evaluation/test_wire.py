@@ -8,8 +8,10 @@ import struct
 import pytest
 import torch
 
+from evaluation.building.request import BuildRequest
 from evaluation.correctness.nested import Foreign
 from evaluation.device.memory import Copies
+from evaluation.serialize import from_plain
 from evaluation.worker import codec, wire
 from evaluation.worker.answer import OneTensor
 from evaluation.worker.buffers import InPlace, ProcessMemory, RegionFull, SharedBuffer, payload_bytes
@@ -161,6 +163,12 @@ def test_a_tensor_without_elements_is_where_its_source_is():
     data = codec.encode(torch.empty(3, 0), InPlace())
     found = codec.decode(data, Copies(torch.empty(8, dtype=torch.uint8, device="meta"), 8))
     assert found.device.type == "meta" and found.shape == (3, 0)
+
+
+@pytest.mark.parametrize("request_", [{}, [], None, {"name": 1}, {"name": "a", "more": 1}])
+def test_a_malformed_build_request_is_told_as_such(request_):
+    with pytest.raises(ValueError, match="BuildRequest"):
+        from_plain(BuildRequest, request_)
 
 
 def test_a_bool_that_is_neither_is_true(memory):
