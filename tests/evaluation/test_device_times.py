@@ -83,6 +83,14 @@ def test_times_are_positive_and_finite_whatever_the_candidate_says(span_us):
 def test_a_call_in_vain_that_takes_longer_is_what_the_others_are_charged():
     found = bench(100.0, 100.0)
     found.theirs = bench(100.0, 3.0).theirs
-    found.in_vain_us = run([100.0] * 12, in_vain=True).all_us
+    found.take_in_vain(run([100.0] * 12, in_vain=True))
     assert found.forged
     assert np.median(found.samples_us()[1]) == pytest.approx(100, abs=1)
+
+
+def test_forged_events_of_calls_in_vain_leave_what_the_judge_needs_to_hold_an_output():
+    found = bench(500.0, 500.0)
+    found.theirs = bench(500.0, 3.0).theirs
+    found.take_in_vain(run([500.0] * 12, span_us=EVENTS_US + 3.0, in_vain=True))
+    assert found.forged
+    assert np.median(found.samples_us()[1]) > 400
