@@ -60,14 +60,14 @@ def test_jobs_told_to_end_free_their_cells_which_go_on_elsewhere(
 
     It warns at one of its looks at the clock, which are half a minute apart.
     """
-    wall = ["launcher.slurm.time_limit_min=1", "launcher.slurm.signal_lead_s=45"]
+    wall = ["launcher.slurm.time_limit_min=2", "launcher.slurm.signal_lead_s=75"]
     sweep = sweep_of(8, LONG, "launcher.workers=4", *wall)
     tasks = begun(sweep, until, jobs=4)
     cluster.command("scancel", tasks[0])
     for task, name in zip(tasks[1:], ("USR2", "USR1"), strict=False):
         cluster.command("scancel", "--batch", f"--signal={name}", task)
     until(lambda: set(cluster.queue()) <= {tasks[3]}, SHORT_S)
-    until(lambda: not cluster.queue(), 100)
+    until(lambda: not cluster.queue(), 140)
     assert len(unfinished(sweep)) >= 4 and ended(sweep) == {Outcome.INTERRUPTED}
     found = collect_tasks(sweep.store).tasks
     assert [task.state for task in found] == [TaskState.ENDED] * 4
@@ -76,7 +76,7 @@ def test_jobs_told_to_end_free_their_cells_which_go_on_elsewhere(
         assert f"{name}: the workers drain" in log and "DUE TO TIME LIMIT" not in log
     written = {uid: turns(sweep, uid) for uid in unfinished(sweep)}
 
-    begun(sweep, until, jobs=4)
+    begun(sweep, until)
     on = [uid for uid, count in written.items() if 0 < count < turns(sweep, uid)]
     assert on  # they went on where they were; `turns` has seen that no reply was asked for again
 
