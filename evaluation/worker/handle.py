@@ -236,6 +236,10 @@ class Worker:
         for pid in below:
             processes.set_nice(pid, lane.TIMED_NICE)
 
+    def hang_up(self) -> None:
+        """Let it end by itself."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Kill the whole tree and remove its folder."""
         self._monitor.close()

@@ -24,6 +24,8 @@ import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.building.shim import install
+from evaluation.correctness.nested import map_tensors
+from evaluation.profile.measured import measure
 from evaluation.serialize import from_plain, to_plain
 from evaluation.worker import weights
 from evaluation.worker.buffers import InPlace, SharedBuffer
@@ -83,7 +85,7 @@ class _Worker:
             return always | {Kind.RUN: self.run, Kind.REHEARSE: self.run, Kind.ECHO: self.run}
         calls: _Handlers = {kind: self.run_on_device for kind in (Kind.RUN, Kind.ECHO, Kind.GATED, Kind.GATED_ECHO)}
         rest: _Handlers = {Kind.MAP_DEVICE: self._device.map, Kind.SPANS: self.say_spans, Kind.SETTLE: self.settle}
-        return always | calls | rest
+        return always | calls | rest | {Kind.PROFILE: self.profile}
 
     def load(self, frame: Frame) -> None:
         """Import the candidate's source as a module, from a file so that inspect.getsource works on it."""
@@ -168,6 +170,14 @@ class _Worker:
         assert self._device is not None
         self._device.settle()
         send(self._sock, Frame(Kind.DONE, frame.ticket))
+
+    def profile(self, frame: Frame) -> None:
+        """Measure calls on inputs of its own, in one of the ways of evaluation.profile.measured."""
+        order = decode(frame.payload, self._input_region())
+        inputs = map_tensors(lambda tensor: tensor.to("cuda"), order["inputs"])
+        with torch.no_grad():
+            found = measure(order["mode"], lambda: self._model(*inputs), order["seconds"])
+        send(self._sock, Frame(Kind.DONE, frame.ticket, encode(found)))
 
     def _input_region(self) -> Any:
         assert self._inputs is not None
