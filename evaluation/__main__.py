@@ -11,7 +11,7 @@ from evaluation.client import Evaluator
 from evaluation.errors import EvaluatorError
 from evaluation.serialize import to_plain
 from evaluation.settings import EvaluationSettings
-from evaluation.verdict import Evaluation, Solution, Stage
+from evaluation.verdict import LAUNCH_BOUND, WAITS, EndToEnd, Evaluation, Solution, Stage, Timing
 from problems.library import Library, read_problem
 from problems.problem import Problem, ProblemError
 
@@ -44,13 +44,33 @@ def summarise(evaluation: Evaluation) -> str:
             f"largest error {correctness.max_abs_error:.3g} ({correctness.tolerance})"
         )
     if timing is not None:
-        lines.append(
-            f"speed-up: {timing.speedup:.3f} [{timing.speedup_low:.3f}, {timing.speedup_high:.3f}], "
-            f"candidate {timing.candidate.median_us:.1f} us, reference {timing.reference.median_us:.1f} us"
-        )
+        lines += _timing_lines(timing)
+        if timing.compiled:
+            lines.append("the reference ran as torch.compile of it")
     lines += [f"build: {build.name} ({build.tier}, {build.wall_s:.1f} s)" for build in evaluation.builds]
     lines.append(", ".join(f"{name} {seconds:.2f} s" for name, seconds in evaluation.wall_s.items()))
     return "\n".join(lines)
+
+
+def _timing_lines(timing: Timing) -> list[str]:
+    if timing.end_to_end is None:
+        return [f"speed-up: {_both_arms(timing, 1)}"]
+    lines = [
+        f"device time: speed-up {_both_arms(timing, 2)}",
+        f"end to end: speed-up {_both_arms(timing.end_to_end, 1)}",
+    ]
+    if timing.attested_us is None:
+        lines.append(f"bounded by the judge's clock: {WAITS}")
+    else:
+        lines.append(f"bounded by the judge's clock: at least {timing.attested_us:.2f} us of device time")
+    return [*lines, LAUNCH_BOUND] if timing.launch_bound else lines
+
+
+def _both_arms(both: Timing | EndToEnd, digits: int) -> str:
+    return (
+        f"{both.speedup:.3f} [{both.speedup_low:.3f}, {both.speedup_high:.3f}], "
+        f"candidate {both.candidate.median_us:.{digits}f} us, reference {both.reference.median_us:.{digits}f} us"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

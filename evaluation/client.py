@@ -57,13 +57,16 @@ class Evaluator:
                 self._start()
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
-        """The verdict on one solution. A server that dies is started anew once.
+        """The verdict on one solution. A server that dies, or says that it can judge no more, is started anew once.
 
         Raises EvaluatorError for whatever is neither the candidate's fault nor the problem's.
         """
         request = {"problem": to_plain(problem), "solution": to_plain(solution), "stage": stage.value}
         with self._lock:
-            answer = self._ask(request) or self._ask(request)
+            answer = self._ask(request)
+            if answer is None or "lost" in answer:
+                self._end()
+                answer = self._ask(request)
         if answer is None:
             raise EvaluatorError(f"the evaluation server ended twice on one request; see {self._log_path or 'a log'}")
         if "error" in answer:

@@ -9,6 +9,10 @@ class EvaluatorError(Exception):
     """The evaluator could not do its work; says nothing about the candidate. One sentence for the user."""
 
 
+class JudgeLost(EvaluatorError):
+    """This process can judge nothing any more, as its zygote or its device's context is dead: another must."""
+
+
 class CandidateFault(Exception):
     """The candidate ended the evaluation by what it did.
 

@@ -50,11 +50,15 @@ class Judge:
         """Takes ownership of `zygote`. Raises EvaluatorError when the machine is not fit for the settings."""
         self.settings = settings
         self.zygote = zygote or start_zygote(settings, cache_dir)
-        self.builder = Builder(cache_dir, settings.limits)
-        self._tools = Tools(settings=settings, zygote=self.zygote, builder=self.builder, cache_dir=cache_dir)
-        self.workplace = workplace(settings, self.zygote)
-        sandbox.check_level(self.zygote.level, settings.require_sandbox)
-        torch.set_num_threads(settings.cpu_threads)
+        with ExitStack() as opened:
+            opened.callback(self.zygote.close)
+            self.builder = Builder(cache_dir, settings.limits)
+            self._tools = Tools(settings=settings, zygote=self.zygote, builder=self.builder, cache_dir=cache_dir)
+            sandbox.check_level(self.zygote.level, settings.require_sandbox)
+            self.workplace = workplace(settings, self.zygote)
+            opened.callback(self.workplace.close)
+            torch.set_num_threads(settings.cpu_threads)
+            self._held = opened.pop_all()
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """The verdict after going as far as `stage`. Raises EvaluatorError for faults of ours."""
@@ -77,8 +81,7 @@ class Judge:
 
     def close(self) -> None:
         """End all workers and the zygote."""
-        self.workplace.close()
-        self.zygote.close()
+        self._held.close()
 
     def __enter__(self) -> Judge:
         return self

@@ -79,6 +79,9 @@ def _build_dataclass(cls: type, data: Any, where: str) -> Any:
     unknown = set(_expect(dict, data, where)) - names
     if unknown:
         raise ValueError(f"{where}: unknown field {sorted(unknown)[0]!r}; known are {', '.join(sorted(names))}")
+    needed = {f.name for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory}
+    if missing := needed - set(data):
+        raise ValueError(f"{where}: field {min(missing)!r} is missing")
     return cls(**{key: _build(hints[key], item, f"{where}.{key}") for key, item in data.items()})
 
 

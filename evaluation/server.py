@@ -1,7 +1,8 @@
 """A judge behind pipes, `python -m evaluation.server CACHE_DIR`: one JSON object a line in, one a line out.
 
 First line in: the settings. Then {"id", "problem", "solution", "stage"}; the answer is {"id", "evaluation"}, or
-{"id", "error"} for a fault of the evaluator. The other end is this project's own client; no candidate can write here.
+{"id", "error"} for a fault of the evaluator, with "lost" where this process can judge nothing any more. The other end
+is this project's own client; no candidate can write here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evaluation.building.toolchain import ToolchainError
-from evaluation.errors import EvaluatorError
+from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.sandbox import syscalls
 from evaluation.serialize import from_plain, to_plain
 from evaluation.settings import EvaluationSettings
@@ -79,6 +80,9 @@ def _answer(judge: Judge, request: dict[str, Any]) -> dict[str, Any]:
     solution = from_plain(Solution, request["solution"])
     try:
         return {"evaluation": to_plain(judge.evaluate(problem, solution, Stage(request["stage"])))}
+    except JudgeLost as error:
+        traceback.print_exc()
+        return {"error": str(error), "lost": True}
     except _OURS as error:
         traceback.print_exc()
         return {"error": str(error)}

@@ -152,6 +152,9 @@ class Conditions:
 
 LAUNCH_BOUND_US = 10.0
 """A reference that is faster than this on a device measures launches more than kernels."""
+LAUNCH_BOUND = "launch-bound: a call is so short that the speed-up says little about the kernel"
+WAITS = "the call waits for the device, so that at the lower end of the speed-up its end-to-end time counts"
+"""What a timing without `attested_us` means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +196,11 @@ class Timing:
     """What the reference's arm ran: the module as it stands, or `compile` for torch.compile of it."""
     conditions: list[Conditions] = field(default_factory=list)
     """Of the device, before and after; empty on the CPU and where its driver does not tell them."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the reference's arm ran `torch.compile` of the reference."""
+        return self.baseline == "compile"
 
     @property
     def launch_bound(self) -> bool:

@@ -12,12 +12,13 @@ import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.device.nvml import Device, DeviceStateAbsent
-from evaluation.errors import EvaluatorError
+from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.settings import EvaluationSettings
 from evaluation.timing import lane
 from evaluation.timing.clock import Batch, Check, time_arms
 from evaluation.timing.device_clock import time_on_device
 from evaluation.verdict import Conditions, Timing
+from evaluation.worker import processes
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.device_arm import DeviceArm
 from evaluation.worker.handle import Zygote
@@ -125,6 +126,7 @@ class OnDevice:
                 "nvidia-smi and CUDA_VISIBLE_DEVICES, or set evaluation.device=cpu"
             )
         self._settings = settings
+        self._zygote = zygote
         # For correctness, and both arms of each pair.
         self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
         self._pool.refill()
@@ -171,8 +173,10 @@ class OnDevice:
         self._pool.refill()
         try:
             right = torch.equal(self._probed(), self._known)
+        except torch.OutOfMemoryError as error:
+            raise EvaluatorError(f"too little memory on the device after this candidate: {error}") from error
         except RuntimeError as error:
-            raise EvaluatorError(f"the device failed after this candidate: {error}") from error
+            raise JudgeLost(f"the device failed after this candidate: {error}") from error
         if not right:
             raise EvaluatorError("after this candidate the device computes otherwise than before")
 
@@ -183,7 +187,8 @@ class OnDevice:
             self._state.close()
 
     def _conditions(self) -> list[Conditions]:
-        return [] if self._state is None else [self._state.conditions(own=(os.getpid(),))]
+        own = (os.getpid(), *processes.descendants(self._zygote.pid))
+        return [] if self._state is None else [self._state.conditions(own)]
 
     def _probed(self) -> torch.Tensor:
         return (self._probe @ self._probe).sum(dim=1).cpu()

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -140,6 +141,12 @@ def test_nothing_prints() -> None:
 def test_tests_are_no_packages() -> None:
     """With `agents` and `evaluation` as folders below tests/, an __init__.py would hide the packages of those names."""
     assert list((CHECKOUT / "tests").rglob("__init__.py")) == []
+
+
+def test_the_quiet_tests_are_where_make_looks_for_them() -> None:
+    (listed,) = re.findall(r"^QUIET := (.*)$", (CHECKOUT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    marked = [path for path in (CHECKOUT / "tests").rglob("test_*.py") if "mark." + "quiet" in path.read_text()]
+    assert sorted(listed.split()) == sorted(path.relative_to(CHECKOUT).as_posix() for path in marked)
 
 
 def test_the_config_has_the_groups_it_should() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agents.trajectory import KERNEL_ID_CHARS
-from evaluation.verdict import Correctness, Evaluation, Latency, Stage, Status
+from evaluation.verdict import Correctness, Evaluation, Latency, Stage, Status, Timing
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -61,7 +61,7 @@ def submit_text(evaluation: Evaluation, draws: int, tool: str = "submit_kernel")
         return _lines(f"{tool} FAILED: correctness check did not pass ({trials} trials).", evaluation)
     lines = [f"{tool} PASSED: {trials} correctness trials all passed."]
     if evaluation.timing is not None:
-        lines += _runtime_lines(evaluation.timing.candidate)
+        lines += _runtime_lines(evaluation.timing)
     lines.append(_precision_line(evaluation.correctness))
     if evaluation.status is Status.UNSTABLE_TIMING:
         lines.append("Note: the clock did not settle; take the runtime as rough.")
@@ -89,8 +89,25 @@ def _precision_line(found: Correctness) -> str:
     )
 
 
-def _runtime_lines(latency: Latency) -> list[str]:
-    return [
-        f"Kernel runtime: {latency.median_us:.2f} μs",
-        f"Runtime stats: mean={latency.mean_us:.2f}μs  median={latency.median_us:.2f}μs  std={latency.std_us:.2f}μs",
+def _runtime_lines(timing: Timing) -> list[str]:
+    plain = timing.end_to_end
+    kind = "" if plain is None else " (device time)"
+    lines = [f"Kernel runtime: {timing.candidate.median_us:.2f} μs{kind}", f"Runtime stats: {_stats(timing.candidate)}"]
+    if plain is None:
+        return lines
+    lines += [
+        f"End-to-end runtime: {plain.candidate.median_us:.2f} μs (from the call until the device is idle)",
+        f"End-to-end stats: {_stats(plain.candidate)}",
     ]
+    if timing.attested_us is None:
+        lines.append("Note: the call waits for the device, so its end-to-end runtime counts as well.")
+    if timing.launch_bound:
+        lines.append(
+            "Note: launch-bound: the work is so short on the device that launching outweighs it; fewer launches matter "
+            "more than faster kernels."
+        )
+    return lines
+
+
+def _stats(latency: Latency) -> str:
+    return f"mean={latency.mean_us:.2f}μs  median={latency.median_us:.2f}μs  std={latency.std_us:.2f}μs"

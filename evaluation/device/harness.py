@@ -38,7 +38,11 @@ def build(cache_dir: Path) -> Path:
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder) / "harness.so"
-        targets = [f"-gencode=arch=compute_{a},code=[sm_{a},compute_{a}]" for a in _ARCHITECTURES]
+        known = subprocess.run(
+            [str(toolchain.nvcc), "--list-gpu-arch"], capture_output=True, text=True, check=False
+        ).stdout
+        architectures = [a for a in _ARCHITECTURES if f"compute_{a}" in known.split()]
+        targets = [f"-gencode=arch=compute_{a},code=[sm_{a},compute_{a}]" for a in architectures]
         flags = ["-shared", "-Xcompiler", "-fPIC", "-O2", "-std=c++17", "-cudart", "static", *targets]
         done = subprocess.run(
             [str(toolchain.nvcc), *flags, "-o", str(made), str(_SOURCE)], capture_output=True, text=True, check=False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -68,13 +69,17 @@ class DeviceBuffer:
         """Map `handle`, an allocation of `size` bytes, and give it up: the mapping keeps the memory."""
         self.size = size
         address = ctypes.c_uint64()
-        _call("cuMemAddressReserve", ctypes.byref(address), _size(size), _size(0), ctypes.c_uint64(0), _flags())
-        self._address = address.value
-        _call("cuMemMap", address, _size(size), _size(0), ctypes.c_uint64(handle), _flags())
-        _call("cuMemRelease", ctypes.c_uint64(handle))
-        access = _Access(_Location(_ON_DEVICE, torch.cuda.current_device()), _READ_WRITE)
-        _call("cuMemSetAccess", address, _size(size), ctypes.byref(access), _size(1))
-        self.flat = torch.as_tensor(_Array(self._address, size), device="cuda")
+        with ExitStack() as undone, ExitStack() as given_up:
+            given_up.callback(_call, "cuMemRelease", ctypes.c_uint64(handle))
+            _call("cuMemAddressReserve", ctypes.byref(address), _size(size), _size(0), ctypes.c_uint64(0), _flags())
+            undone.callback(_call, "cuMemAddressFree", address, _size(size))
+            _call("cuMemMap", address, _size(size), _size(0), ctypes.c_uint64(handle), _flags())
+            undone.callback(_call, "cuMemUnmap", address, _size(size))
+            access = _Access(_Location(_ON_DEVICE, torch.cuda.current_device()), _READ_WRITE)
+            _call("cuMemSetAccess", address, _size(size), ctypes.byref(access), _size(1))
+            self._address = address.value
+            self.flat = torch.as_tensor(_Array(self._address, size), device="cuda")
+            undone.pop_all()
 
     @classmethod
     def create(cls, size: int) -> tuple[DeviceBuffer, int]:
@@ -91,8 +96,16 @@ class DeviceBuffer:
         _call("cuMemCreate", ctypes.byref(handle), _size(size), ctypes.byref(properties), _flags())
         descriptor = ctypes.c_int(-1)
         kind = ctypes.c_int(_POSIX_DESCRIPTOR)
-        _call("cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, kind, _flags())
-        return cls(handle.value, size), descriptor.value
+        try:
+            _call("cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, kind, _flags())
+        except DeviceMemoryError:
+            _call("cuMemRelease", handle)
+            raise
+        try:
+            return cls(handle.value, size), descriptor.value
+        except Exception:
+            os.close(descriptor.value)
+            raise
 
     @classmethod
     def receive(cls, descriptor: int, size: int) -> DeviceBuffer:
@@ -131,6 +144,11 @@ class Copies:
     def __init__(self, flat: torch.Tensor, most_bytes: int) -> None:
         self._flat = flat
         self._left = most_bytes
+
+    @property
+    def device_type(self) -> str:
+        """See Source: of the tensors without elements; others may be on the host."""
+        return self._flat.device.type
 
     def take(self, place: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """See Source; raises RegionFull too. A bool's byte beside 0 and 1, which is undefined behaviour, becomes 1.

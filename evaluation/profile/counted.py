@@ -51,13 +51,13 @@ class Counting:
     def worker(self) -> Worker:
         """One that is ready to load a candidate; to be asked once. Raises NcuError if it does not come."""
         try:
-            sock = _accepted(self._listener, self._process)
+            self._socket = _accepted(self._listener, self._process)
         except ncu.NcuError as error:
             os.close(self._output_fd)
             raise self._first_reason(error) from error
         try:
             monitor = _monitor(self._process.pid, self._output_fd, self._limits)
-            worker = Worker(sock, monitor, self._home, self._limits, None)
+            worker = Worker(self._socket, monitor, self._home, self._limits, None)
         except EvaluatorError as error:
             raise ncu.NcuError(f"the worker under ncu did not start: {error}") from error
         self._held.callback(worker.close)
@@ -66,7 +66,7 @@ class Counting:
     def kernels(self, worker: Worker) -> list[ncu.Kernel]:
         """What the worker's one call ran; ends it. Raises NcuError where there are no counters."""
         worker.resume()
-        worker.hang_up()
+        self._socket.shutdown(socket.SHUT_RDWR)
         try:
             self._process.wait(_WRITE_LIMIT_S)
         except subprocess.TimeoutExpired as error:

@@ -9,11 +9,20 @@ from typing import Any
 import torch
 from torch._C._autograd import DeviceType
 
+from evaluation.correctness.nested import map_tensors
+
 COUNTED, TRACED, PEAK, LOOP = "counted", "traced", "peak", "loop"
 _WARM_UPS = 2
 _UNWATCHED_S, _MOST_AT_ONCE = 0.02, 1000
 
 Call = Callable[[], Any]
+
+
+def answered(order: dict[str, Any], model: Any) -> Any:
+    """What `measure` finds of the calls that evaluation.profile.arm orders: on copies of the inputs on the device."""
+    inputs = map_tensors(lambda tensor: tensor.to("cuda"), order["inputs"])
+    with torch.no_grad():
+        return measure(order["mode"], lambda: model(*inputs), order["seconds"])
 
 
 def measure(mode: str, call: Call, seconds: float) -> Any:

@@ -44,6 +44,8 @@ _SIDE_US = 1.5
 _FORGED = 1.15
 """Times above the events' say, beside _FORGED_US, at which the judge's clock takes its place."""
 _FORGED_US = 8.0
+_LEAST_US = 0.1
+"""Spans of less are told by nothing, and times must be positive to be compared."""
 _ELAPSED_FACTOR = 2
 
 
@@ -94,6 +96,8 @@ class Bench:
     empty: Side = field(default_factory=Side)
     in_vain_us: list[float] = field(default_factory=list)
     """The candidate's spans until every stream was done, of calls whose preparation was in vain."""
+    in_vain_opened_us: list[float] = field(default_factory=list)
+    """The same by the judge's clock, until it held the output."""
 
     @property
     def _arms(self) -> tuple[DeviceArm, DeviceArm]:
@@ -141,10 +145,13 @@ class Bench:
         self.ours.empty_us.append(float(np.mean(ours.stream_us[_COUNTED_FROM:])))
         self.theirs.empty_us.append(float(np.mean(theirs.stream_us[_COUNTED_FROM:])))
 
-    def choose_calls(self) -> int:
-        """Calls per block, by the time and the memory that one takes."""
+    def begin(self) -> None:
+        """The calls that may be slow, or that show who cannot be gated."""
         for _ in range(_FIRST_CALLS):
             self.gated_pair(1)
+
+    def choose_calls(self) -> int:
+        """Calls per block, by the time and the memory that one takes."""
         pair = self.gated_pair(1)
         wall_s = max(run.calls[0].posted_s for run in pair)
         held = tensors([self.tickets[0].inputs, pair[0].outputs])
@@ -168,8 +175,7 @@ class Bench:
             for in_vain in _in_any_order([False, False] + [True] * (self.candidate.gated and number % 2 == 0)):
                 ours, theirs = self.gated_pair(self.calls, in_vain=in_vain)
                 if in_vain:
-                    spans = zip(theirs.all_us, theirs.calls, strict=True)
-                    self.in_vain_us += [all_us for all_us, call in spans if call.in_vain]
+                    self.take_in_vain(theirs)
                     continue
                 self.ours.take(ours)
                 self.theirs.take(theirs)
@@ -180,6 +186,12 @@ class Bench:
             spent = self.measured_s >= share_s or elapsed_s >= _ELAPSED_FACTOR * share_s
             if blocks >= share and (spent or self._narrow(settings)):
                 return
+
+    def take_in_vain(self, run: GatedRun) -> None:
+        """The candidate's calls whose preparation was in vain; those that were made again are not."""
+        kept = [(us, call.opened_s * 1e6) for us, call in zip(run.all_us, run.calls, strict=True) if call.in_vain]
+        self.in_vain_us += [all_us for all_us, _ in kept]
+        self.in_vain_opened_us += [opened_us for _, opened_us in kept]
 
     def _narrow(self, settings: TimingSettings) -> bool:
         references, candidates = self.samples_us()
@@ -206,7 +218,7 @@ class Bench:
         late_us = [max(beyond - usual_us, 0.0) for beyond in side.beyond_us]
         counted_us = [late if late > _SIDE_US else 0.0 for late in late_us]
         spans = zip(side.stream_us, counted_us, strict=True)
-        return [max(stream + late - overhead_us, 0.1 * stream) for stream, late in spans]
+        return [max(stream + late - overhead_us, 0.1 * stream, _LEAST_US) for stream, late in spans]
 
     def _attested(self) -> list[float]:
         """The candidate's blocks by the judge's clock alone, less what is the clock's."""
@@ -225,7 +237,9 @@ class Bench:
             return 0.0
         empty_us = float(np.median(np.add(self.empty.stream_us, self.empty.beyond_us)))
         by_device_us = _CHANGED_US if self.tickets[0].apart.is_cuda else 0.0
-        return median_interval(np.array(self.in_vain_us)).low - empty_us + EMPTY_KERNEL_US - by_device_us
+        by_events_us = median_interval(np.array(self.in_vain_us)).low - empty_us - by_device_us
+        held_us = median_interval(np.array(self.in_vain_opened_us)).low - float(np.median(self.empty.opened_us))
+        return max(by_events_us, held_us - _HELD_US) + EMPTY_KERNEL_US
 
     def attested_us(self) -> Interval | None:
         """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""

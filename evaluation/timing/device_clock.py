@@ -47,6 +47,7 @@ def time_on_device(
     while len(benches) < settings.process_pairs:
         with open_pair() as (reference, candidate):
             bench = Bench(reference=reference, candidate=candidate, next_batch=next_batch, check=check)
+            bench.begin()
             calls = calls or bench.choose_calls()
             bench.warm_up(calls)
             benches.append(bench)
@@ -74,12 +75,20 @@ def time_on_device(
             f"device time between events behind a gate, cold L2 cache, less {events_us:.2f} us that an empty kernel's "
             "span is above its duration; bounded by the judge's clock"
             + ("; the candidate's events said much less and are not believed" if any(b.forged for b in benches) else "")
+            + _ungated(benches)
         ),
         wall_s=time.monotonic() - started,
         end_to_end=end_to_end,
         attested_us=attested_us,
     )
     return timing, ratio.relative_half_width <= settings.stable_interval
+
+
+def _ungated(benches: Sequence[Bench]) -> str:
+    """Words for the record about arms whose span has waits of their own in it."""
+    pairs = (("reference", [b.reference for b in benches]), ("candidate", [b.candidate for b in benches]))
+    names = [name for name, arms in pairs if not all(arm.gated for arm in arms)]
+    return f"; not gated, as its call waits for the device: {' and '.join(names)}" if names else ""
 
 
 def _attested_us(benches: Sequence[Bench]) -> float | None:

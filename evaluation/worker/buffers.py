@@ -45,6 +45,11 @@ class Target(Protocol):
 class Source(Protocol):
     """Where the other side's tensors are."""
 
+    @property
+    def device_type(self) -> str:
+        """Of the tensors that it gives."""
+        ...
+
     def take(self, place: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """The one-dimensional tensor at `place`. Raises WireError where there is none."""
         ...
@@ -66,6 +71,8 @@ class InPlace:
 
 class ProcessMemory:
     """A source that copies from another process's memory, at most `most_bytes` in all."""
+
+    device_type = "cpu"
 
     def __init__(self, memory_fd: int, most_bytes: int) -> None:
         self._memory_fd = memory_fd

@@ -6,6 +6,7 @@ What comes from a candidate is parsed with bounds on depth, nodes, text, sizes a
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ DTYPES = (
 _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 _MAX_DEPTH, _MAX_NODES, _MAX_TEXT_BYTES, _MAX_DIMENSIONS = 32, 100_000, 8 * 2**20, 32
 _MAX_TYPE_NAME = 80
+_MOST_ELEMENTS = 2**59
+"""Above, torch cannot count the bytes of a tensor, not even of one that is empty in another dimension."""
 PLACE_AT = struct.calcsize("<cBB")
 """Where in the description of one tensor its place stands, as eight bytes."""
 
@@ -194,7 +197,13 @@ class _Reader:
         shape, strides = numbers[:dimensions], numbers[dimensions:]
         if numbers and (min(numbers) < 0 or max(numbers) >= 2**48):
             raise WireError("a tensor has an impossible size or stride")
-        return Layout(shape, strides, _span(shape, strides), DTYPES[code]), place
+        if math.prod(size or 1 for size in shape) >= _MOST_ELEMENTS:
+            raise WireError("a tensor has too many elements")
+        span = _span(shape, strides)
+        if span != math.prod(shape):
+            # All that `encode` describes are dense: as large where they are copied to as where they lie.
+            raise WireError("a tensor is not dense")
+        return Layout(shape, strides, span, DTYPES[code]), place
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +219,7 @@ class Layout:
     def tensor(self, source: Source, place: int) -> torch.Tensor | Foreign:
         """The tensor at `place`. Raises WireError when there is none."""
         if self.span == 0:
-            return torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+            return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=source.device_type)
         try:
             return source.take(place, self.span, self.dtype).as_strided(self.shape, self.strides)
         except RegionFull:

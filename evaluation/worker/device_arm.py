@@ -16,7 +16,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -120,7 +120,10 @@ class DeviceArm(WorkerArm):
         return self._gated_calls(tickets, Kind.GATED, decoys or [None] * len(tickets))
 
     def echo_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
-        """The same with an empty kernel in place of each call; only for an arm that has run a ticket."""
+        """The same with an empty kernel in place of each call; only for an arm that has run a ticket.
+
+        Behind gates also where the arm's calls are not.
+        """
         return self._gated_calls(tickets, Kind.GATED_ECHO, [None] * len(tickets))
 
     def close(self) -> None:
@@ -139,7 +142,8 @@ class DeviceArm(WorkerArm):
             spans = self._decoded(frame)
             if not isinstance(spans, list) or len(spans) != 2 * len(tickets):
                 raise protocol_fault("the times of its calls are malformed")
-            if not all(isinstance(span, float) and span >= 0 for span in spans):
+            longest_us = 1e6 * (self.limits.load_s + 2 * self.limits.call_s)
+            if not all(isinstance(span, float) and 0 <= span <= longest_us for span in spans):
                 raise protocol_fault("a time of one of its calls is none")
         return GatedRun(calls=calls, stream_us=spans[::2], all_us=spans[1::2])
 
@@ -170,8 +174,10 @@ class DeviceArm(WorkerArm):
         assert self._buffers is not None and self.worker.page is not None
         inputs, outputs = self._buffers
         page, number, echo = self.worker.page, next(self._numbers), question in (Kind.ECHO, Kind.GATED_ECHO)
-        gated = self.gated and question in (Kind.GATED, Kind.GATED_ECHO)
-        decoy = decoy if gated else None
+        # An empty kernel waits for nothing: the judge's own delay is measured of every arm alike.
+        gated = question is Kind.GATED_ECHO or (self.gated and question is Kind.GATED)
+        # Inputs that lie otherwise in the buffer would be nonsense to a call that is made before they are replaced.
+        decoy = decoy if gated and decoy is not None and decoy.described == ticket.described else None
         inputs.fill((decoy or ticket).apart)
         outputs.fill(self._poison)
         (page.close_gate if gated else page.leave_open)(number)
@@ -232,18 +238,26 @@ class DeviceArm(WorkerArm):
         buffers = self._buffers
         if buffers is not None and all(buffer.size >= size for buffer, size in zip(buffers, sizes, strict=True)):
             return
-        made = [DeviceBuffer.create(size) for size in sizes]
-        try:
-            payload = MAP_LAYOUT.pack(*(buffer.size for buffer, _ in made))
-            self.worker.resume()
-            self.worker.send(Frame(Kind.MAP_DEVICE, 0, payload, [fd for _, fd in made]), self.limits.call_s)
-        finally:
-            for _, descriptor in made:
-                os.close(descriptor)
-        self._buffers, self._described = (made[0][0], made[1][0]), b""
-        self._poison = staged(torch.full((sizes[1],), POISON, dtype=torch.uint8, device="cuda"))
+        self._buffers = None
         for buffer in buffers or ():
             buffer.close()
+        with ExitStack() as unless_kept, ExitStack() as passed:
+            made: list[DeviceBuffer] = []
+            descriptors: list[int] = []
+            for size in sizes:
+                buffer, descriptor = DeviceBuffer.create(size)
+                unless_kept.callback(buffer.close)
+                passed.callback(os.close, descriptor)
+                made.append(buffer)
+                descriptors.append(descriptor)
+            payload = MAP_LAYOUT.pack(*(buffer.size for buffer in made))
+            posted = Frame(Kind.MAP_DEVICE, secrets.randbits(64), payload, descriptors)
+            self.worker.resume()
+            self.worker.send(posted, self.limits.call_s)
+            self._await(posted, Kind.DONE, self.limits.call_s)
+            self._poison = staged(torch.full((sizes[1],), POISON, dtype=torch.uint8, device="cuda"))
+            self._buffers, self._described = (made[0], made[1]), b""
+            unless_kept.pop_all()
 
 
 @contextmanager

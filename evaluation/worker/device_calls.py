@@ -48,7 +48,10 @@ class DeviceCalls:
         self._output: Any = None
 
     def map(self, frame: Frame) -> None:
-        """Take the buffers that the next frames speak of; the old ones are left mapped, as outputs may be views."""
+        """Take the buffers that the next frames speak of; the old ones are left mapped, as outputs may be views.
+
+        Raises DeviceFull when the device has no memory left to map them.
+        """
         sizes = MAP_LAYOUT.unpack(frame.payload)
         inputs_fd, outputs_fd = frame.descriptors
         self._inputs = DeviceBuffer.receive(inputs_fd, sizes[0])
@@ -105,10 +108,14 @@ class DeviceCalls:
         return [value.detach() if type(value) is torch.Tensor else value for value in self._arguments]
 
     def _handed_over(self) -> bytes:
-        """Queue copies of the output's tensors into the judge's buffer."""
+        """Queue copies of the output's tensors into the judge's buffer.
+
+        In the stream that the mark is in, whichever one the candidate has left as the current.
+        """
         assert self._outputs is not None
         try:
-            return encode(self._output, self._outputs.region())
+            with torch.cuda.stream(self._stream):
+                return encode(self._output, self._outputs.region())
         except RegionFull:
             return encode(Foreign("something larger than the reference's output"))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import evaluation
 from evaluation.device.page import Page
-from evaluation.errors import CandidateFault, EvaluatorError
+from evaluation.errors import CandidateFault, EvaluatorError, JudgeLost
 from evaluation.sandbox.sandbox import Level, clean_environment
 from evaluation.settings import LimitSettings
 from evaluation.timing import lane
@@ -104,7 +104,10 @@ class Zygote:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             with self._asking:
                 self.level  # noqa: B018 - the greeting must be read before the first answer
-                self._socket.sendmsg([request], ancillary)
+                try:
+                    self._socket.sendmsg([request], ancillary)
+                except (BrokenPipeError, ConnectionResetError) as error:
+                    raise JudgeLost("the zygote has ended; see the evaluator's log") from error
                 supervisor = self._answer()["pid"]
         pipes = Pipes(output_read, status_read)
         monitor = Monitor(supervisor, pipes, limits, first_process=self.level is not Level.PROCESS)
@@ -120,9 +123,9 @@ class Zygote:
         try:
             data = self._socket.recv(4096)
         except (TimeoutError, ConnectionResetError) as error:
-            raise EvaluatorError("the zygote does not answer; see the evaluator's log") from error
+            raise JudgeLost("the zygote does not answer; see the evaluator's log") from error
         if not data:
-            raise EvaluatorError(f"the zygote ended with code {self._process.wait()}; see the evaluator's log")
+            raise JudgeLost(f"the zygote ended with code {self._process.wait()}; see the evaluator's log")
         answer: dict[str, Any] = json.loads(data)
         return answer
 
@@ -235,10 +238,6 @@ class Worker:
         processes.pin_all(below, cores)
         for pid in below:
             processes.set_nice(pid, lane.TIMED_NICE)
-
-    def hang_up(self) -> None:
-        """Let it end by itself."""
-        self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Kill the whole tree and remove its folder."""

@@ -24,8 +24,8 @@ import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.building.shim import install
-from evaluation.correctness.nested import map_tensors
-from evaluation.profile.measured import measure
+from evaluation.device.memory import DeviceFull
+from evaluation.profile.measured import answered
 from evaluation.serialize import from_plain, to_plain
 from evaluation.worker import weights
 from evaluation.worker.buffers import InPlace, SharedBuffer
@@ -84,7 +84,7 @@ class _Worker:
         if self._device is None:
             return always | {Kind.RUN: self.run, Kind.REHEARSE: self.run, Kind.ECHO: self.run}
         calls: _Handlers = {kind: self.run_on_device for kind in (Kind.RUN, Kind.ECHO, Kind.GATED, Kind.GATED_ECHO)}
-        rest: _Handlers = {Kind.MAP_DEVICE: self._device.map, Kind.SPANS: self.say_spans, Kind.SETTLE: self.settle}
+        rest: _Handlers = {Kind.MAP_DEVICE: self.map_on_device, Kind.SPANS: self.say_spans, Kind.SETTLE: self.settle}
         return always | calls | rest | {Kind.PROFILE: self.profile}
 
     def load(self, frame: Frame) -> None:
@@ -155,6 +155,12 @@ class _Worker:
                 if left:
                     self.ticket = unpack(receive_bytes(size))[3]
 
+    def map_on_device(self, frame: Frame) -> None:
+        """Take the buffers of a device."""
+        assert self._device is not None
+        self._device.map(frame)
+        send(self._sock, Frame(Kind.DONE, frame.ticket))
+
     def run_on_device(self, frame: Frame) -> None:
         """Answer one question about a call: where will the output lie?"""
         assert self._device is not None
@@ -172,11 +178,8 @@ class _Worker:
         send(self._sock, Frame(Kind.DONE, frame.ticket))
 
     def profile(self, frame: Frame) -> None:
-        """Measure calls on inputs of its own, in one of the ways of evaluation.profile.measured."""
-        order = decode(frame.payload, self._input_region())
-        inputs = map_tensors(lambda tensor: tensor.to("cuda"), order["inputs"])
-        with torch.no_grad():
-            found = measure(order["mode"], lambda: self._model(*inputs), order["seconds"])
+        """Measure calls in one of the ways of evaluation.profile.measured."""
+        found = answered(decode(frame.payload, self._input_region()), self._model)
         send(self._sock, Frame(Kind.DONE, frame.ticket, encode(found)))
 
     def _input_region(self) -> Any:
@@ -262,7 +265,7 @@ class _Reported(AbstractContextManager["_Reported"]):
 
 
 def _kind_of(error: BaseException) -> str:
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError, DeviceFull)):
         return "memory"
     if isinstance(error, _EntryPointMissing) or (isinstance(error, SyntaxError) and _is_own_file(error.filename)):
         return "compile"

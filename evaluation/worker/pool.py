@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from evaluation.errors import EvaluatorError
+from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.settings import LimitSettings
 from evaluation.worker.handle import Worker, Zygote
 
@@ -42,6 +42,8 @@ class Pool:
         for pause_s in _PAUSES_S:
             try:
                 return self._zygote.spawn(self._limits)
+            except JudgeLost:
+                raise
             except EvaluatorError:
                 time.sleep(pause_s)
         return self._zygote.spawn(self._limits)

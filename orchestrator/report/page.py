@@ -11,20 +11,20 @@ from evaluation.serialize import to_plain
 from evaluation.verdict import Evaluation
 from orchestrator.cell import Cell, Record
 from orchestrator.report.page_blocks import (
-    Block,
     builds_block,
     environment_block,
     head_block,
     precision_block,
     problem_title,
     setting,
-    timing_block,
     verdict_kind,
 )
-from orchestrator.report.page_format import count, dollars, duration_interval, seconds, speedup_interval, total_tokens
+from orchestrator.report.page_format import count, dollars, duration_interval, seconds, total_tokens
 from orchestrator.report.page_html import render
 from orchestrator.report.page_profile import profile_blocks
+from orchestrator.report.page_rows import Block
 from orchestrator.report.page_svg import turns_picture
+from orchestrator.report.page_timing import conditions_blocks, headline, speedup_words, timing_block
 from orchestrator.report.page_turns import Story, bounded, read_story
 from orchestrator.store.files import write_atomic
 from orchestrator.store.store import Store, StoreError
@@ -46,8 +46,8 @@ def cell_page(record: Record, cell_dir: Path) -> str:
     """Return the whole page as text."""
     story = read_story(cell_dir, record.attempt)
     grade = record.grade
-    blocks: list[Block] = [timing_block(grade), precision_block(grade), *profile_blocks(grade)]
-    blocks += [builds_block(grade), environment_block(record)]
+    blocks: list[Block] = [timing_block(grade), *conditions_blocks(grade), precision_block(grade)]
+    blocks += [*profile_blocks(grade), builds_block(grade), environment_block(record)]
     return render(
         "page.html.j2",
         record=record,
@@ -55,7 +55,7 @@ def cell_page(record: Record, cell_dir: Path) -> str:
         file_name=f"{record.cell.problem.rsplit('/', 1)[-1]}.py",
         kind=verdict_kind(record.verdict),
         message=grade.message if grade else "",
-        headline=_headline(record),
+        headline=headline(record.grade),
         head=head_block(record),
         blocks=blocks,
         story=story,
@@ -72,22 +72,13 @@ def cell_page(record: Record, cell_dir: Path) -> str:
     )
 
 
-def _headline(record: Record) -> str:
-    timing = record.grade.timing if record.grade else None
-    if timing is None:
-        return "no speed-up: " + ("not timed" if record.grade else "no kernel was written")
-    return speedup_interval(timing.speedup, timing.speedup_low, timing.speedup_high)
-
-
 def _verdict_words(evaluation: Evaluation) -> str:
     """One verdict on one line: status, then latency and speed-up where it was timed."""
     timing = evaluation.timing
     if timing is None:
         return f"{evaluation.status} ({evaluation.stage})"
     latency = duration_interval(timing.candidate.median_us, timing.candidate.low_us, timing.candidate.high_us)
-    return (
-        f"{evaluation.status} · {latency} · {speedup_interval(timing.speedup, timing.speedup_low, timing.speedup_high)}"
-    )
+    return f"{evaluation.status} · {latency} · {speedup_words(timing)}"
 
 
 def _attempts_picture(record: Record) -> Markup | None:

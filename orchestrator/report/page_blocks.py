@@ -1,67 +1,15 @@
-"""The blocks of a cell's page: labelled figures, each with its value or the reason why there is none."""
+"""The blocks of a cell's page that say what was asked, what came out, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from markupsafe import Markup
-
-from evaluation.verdict import Correctness, Evaluation, Status, Timing
+from evaluation.verdict import Correctness, Evaluation, Status
 from orchestrator.cell import Record
-from orchestrator.report.page_format import (
-    count,
-    dollars,
-    duration_interval,
-    durations,
-    error,
-    seconds,
-    speedup_interval,
-    total_tokens,
-)
-from orchestrator.report.page_svg import samples_picture
-
-NOT_RECORDED = "not recorded"
-LAUNCH_BOUND_US = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure. `absent` says why there is no value; exactly one of the two is given."""
-
-    label: str
-    value: str = ""
-    absent: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.value) == bool(self.absent):
-            raise ValueError(f"{self.label}: a row has either a value or the reason of its absence")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A small table of texts."""
-
-    columns: list[str]
-    rows: list[list[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One titled part of the page; `source` says what measured it."""
-
-    title: str
-    source: str = ""
-    rows: list[Row] = field(default_factory=list)
-    table: Table | None = None
-    picture: Markup | None = None
-
-    @property
-    def common_absence(self) -> str:
-        """The reason that all rows share when none has a value, else empty."""
-        reasons = {row.absent for row in self.rows}
-        return next(iter(reasons)) if len(reasons) == 1 and len(self.rows) > 1 else ""
+from orchestrator.report.page_format import count, dollars, error, seconds, total_tokens
+from orchestrator.report.page_rows import Block, Row, Table, known, unreached
+from orchestrator.report.page_timing import runtime_rows
 
 
 def setting(identity: Mapping[str, Any], *path: str) -> Any:
@@ -72,18 +20,6 @@ def setting(identity: Mapping[str, Any], *path: str) -> Any:
             return None
         value = value[key]
     return value
-
-
-def known(value: Any, nothing: str = NOT_RECORDED) -> str:
-    """Return `value` as text; None and the empty string become `nothing`."""
-    return nothing if value is None or value == "" else str(value)
-
-
-def unreached(grade: Evaluation | None, part: str) -> str:
-    """Say why `part` of the grade does not exist."""
-    if grade is None:
-        return f"no {part}: no kernel was written, so none was graded"
-    return f"no {part}: the evaluation ended as {grade.status} in stage {grade.stage}"
 
 
 def problem_title(problem: str) -> str:
@@ -137,61 +73,6 @@ def backend(identity: Mapping[str, Any]) -> str:
     """`cpp fp32 on cpu`."""
     parts = [setting(identity, *path) for path in (("agent", "backend"), ("evaluation", "precision"))]
     return f"{' '.join(known(part) for part in parts)} on {known(setting(identity, 'evaluation', 'device'))}"
-
-
-def runtime_rows(timing: Timing | None, absent: str) -> list[Row]:
-    """Runtime of both arms and their ratio, with intervals."""
-    if timing is None:
-        return [Row(label, absent=absent) for label in ("runtime", "reference runtime", "speed-up")]
-    new, old = timing.candidate, timing.reference
-    return [
-        Row("runtime", duration_interval(new.median_us, new.low_us, new.high_us)),
-        Row("reference runtime", duration_interval(old.median_us, old.low_us, old.high_us)),
-        Row("speed-up", speedup_interval(timing.speedup, timing.speedup_low, timing.speedup_high)),
-    ]
-
-
-def is_launch_bound(timing: Timing) -> bool:
-    """Whether the reference is so short that what surrounds a kernel outweighs it."""
-    return timing.reference.median_us < LAUNCH_BOUND_US
-
-
-def timing_block(grade: Evaluation | None) -> Block:
-    """Both arms by the judge's clock."""
-    timing = grade.timing if grade else None
-    absent = unreached(grade, "timing")
-    rows = runtime_rows(timing, absent)
-    means = ("kernel mean / median / std", "reference mean / median / std")
-    others = ("faster than the reference", "size", "blocks", "clock", "measuring took")
-    if timing is None:
-        return Block(title="timing", rows=rows + [Row(label, absent=absent) for label in (*means, *others)])
-    for label, arm in zip(means, (timing.candidate, timing.reference), strict=True):
-        rows.append(Row(label, durations([arm.mean_us, arm.median_us, arm.std_us])))
-    settled = (
-        ""
-        if grade is None or grade.status is not Status.UNSTABLE_TIMING
-        else "; the interval did not become tight enough"
-    )
-    claim = "yes: the whole interval lies above 1" if timing.faster else "not shown: the interval reaches 1 or less"
-    blocks = (
-        f"{len(timing.candidate.samples_us)} pairs of {timing.calls_per_block} calls each, "
-        f"from {timing.process_pairs} processes of each arm"
-    )
-    size = "launch-bound: a call is so short that the speed-up says little about the kernel"
-    values = (
-        claim + settled,
-        size if is_launch_bound(timing) else f"the reference takes at least {LAUNCH_BOUND_US:g} µs",
-        blocks,
-        timing.clock,
-        seconds(timing.wall_s),
-    )
-    rows += [Row(label, known(value)) for label, value in zip(others, values, strict=True)]
-    return Block(
-        title="timing",
-        source="judge's clock; medians of the blocks with 95 % intervals",
-        rows=rows,
-        picture=samples_picture(timing),
-    )
 
 
 def precision_block(grade: Evaluation | None) -> Block:
@@ -259,27 +140,32 @@ def builds_block(grade: Evaluation | None) -> Block:
 
 def environment_block(record: Record) -> Block:
     """Where the verdict was made, and what was asked of it."""
-    grade, identity = record.grade, record.cell.identity
-    found = grade.environment if grade else None
-    labels = ("device", "threads", "torch", "python", "compiler", "platform", "sandbox")
-    if found is None:
-        rows = [Row(label, absent=unreached(grade, "environment")) for label in labels]
-    else:
-        values = (
-            f"{found.device}: {known(found.device_name)}",
-            str(found.threads),
-            found.torch,
-            found.python,
-            found.compiler,
-            found.platform,
-            f"level {found.sandbox_level}: {known(found.sandbox)}",
-        )
-        rows = [Row(label, known(value)) for label, value in zip(labels, values, strict=True)]
-        of_gpu = {"driver": found.driver, "CUDA": found.cuda, "nvcc": found.nvcc, "host": found.host}
-        rows += [Row(label, value) for label, value in of_gpu.items() if value]
-    rows += [
-        Row("problem sha256", known(setting(identity, "problem", "sha256"))),
+    rows = [
+        *environment_rows(record.grade),
+        Row("problem sha256", known(setting(record.cell.identity, "problem", "sha256"))),
         Row("graded kernel sha256", known(record.graded_sha256, "none graded")),
         Row("record schema", str(record.schema_version)),
     ]
     return Block(title="environment", rows=rows)
+
+
+def environment_rows(grade: Evaluation | None) -> list[Row]:
+    """The machine and its software."""
+    found = grade.environment if grade else None
+    labels = ("device", "threads", "torch", "python", "compiler", "platform", "sandbox")
+    if found is None:
+        return [Row(label, absent=unreached(grade, "environment")) for label in labels]
+    values = (
+        f"{found.device}: {known(found.device_name)}",
+        str(found.threads),
+        found.torch,
+        found.python,
+        found.compiler,
+        found.platform,
+        f"level {found.sandbox_level}: {known(found.sandbox)}",
+    )
+    of_gpu = {"driver": found.driver, "CUDA": found.cuda, "nvcc": found.nvcc, "host": found.host}
+    return [
+        *(Row(label, known(value)) for label, value in zip(labels, values, strict=True)),
+        *(Row(label, value) for label, value in of_gpu.items() if value),
+    ]

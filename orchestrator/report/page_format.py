@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 UNKNOWN = "unknown"
+DEVICE_TIME, END_TO_END = "device time", "end to end"
+"""The two kinds of time of a call on a device, as they are called wherever both are shown."""
 _TIME_UNITS = (("ns", 1e-3), ("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 _BYTE_UNITS = (("B", 1.0), ("KiB", 1024.0), ("MiB", 1024.0**2), ("GiB", 1024.0**3))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from evaluation.verdict import Evaluation, Profile, ProfiledKernel
-from orchestrator.report.page_blocks import Block, Row, unreached
 from orchestrator.report.page_format import byte_size, duration, significant
+from orchestrator.report.page_rows import Block, Row, unreached
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from evaluation.verdict import Latency, Timing
+from evaluation.verdict import EndToEnd, Latency, Timing
 from orchestrator.report.page_format import duration_interval, significant, speedup, speedup_interval, time_unit
 from orchestrator.report.page_html import visible
 
@@ -85,22 +85,28 @@ def ruler(axis: LogAxis, y: float, labels: dict[float, str]) -> list[Markup]:
     return parts
 
 
-def samples_picture(timing: Timing) -> Markup:
-    """Draw the blocks of both arms on one logarithmic axis: dots, quartile box, median, interval of the median."""
+def samples_picture(timing: Timing | EndToEnd, what: str = "") -> Markup:
+    """Draw the blocks of both arms on one logarithmic axis: dots, quartile box, median, interval of the median.
+
+    `what` says which time it is, where there are several.
+    """
     arms = (("reference", timing.reference), ("candidate", timing.candidate))
     everything = [value for _, arm in arms for value in [*arm.samples_us, arm.low_us, arm.high_us] if value > 0]
     axis = axis_around(everything, _LEFT, _RIGHT, 1.02)
     parts: list[Markup] = []
     for row, (name, arm) in enumerate(arms):
-        parts += _strip(axis, 8 + 58.0 * row, name, arm)
+        parts += _strip(axis, 8 + 58.0 * row, (name, what), arm)
     unit, size = time_unit([timing.reference.median_us])
+    label = f"Latency of each block{f', {what}' if what else ''}, reference above candidate"
     labels = {value: f"{significant(value / size, 3)} {unit}" for value in axis.ticks()}
     parts += ruler(axis, 126, labels)
-    return picture(146, "Latency of each block, reference above candidate", parts)
+    return picture(146, label, parts)
 
 
-def _strip(axis: LogAxis, top: float, name: str, arm: Latency) -> list[Markup]:
-    parts = [text(_LEFT, top + 8, f"{name}  {duration_interval(arm.median_us, arm.low_us, arm.high_us)}")]
+def _strip(axis: LogAxis, top: float, names: tuple[str, str], arm: Latency) -> list[Markup]:
+    name = names[0]
+    title = ", ".join(part for part in names if part)
+    parts = [text(_LEFT, top + 8, f"{title}  {duration_interval(arm.median_us, arm.low_us, arm.high_us)}")]
     for index, value in enumerate(arm.samples_us):
         # Golden-ratio spacing spreads the dots evenly, and the same record always gives the same picture.
         parts.append(dot(axis.place(value), top + 18 + 20 * (index * 0.618034 % 1), f"sample {name}", radius=1.8))

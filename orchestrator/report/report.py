@@ -13,23 +13,25 @@ import yaml
 from markupsafe import Markup
 
 from evaluation.serialize import from_plain, to_plain
-from evaluation.verdict import Timing
+from evaluation.verdict import LAUNCH_BOUND_US, Timing
 from orchestrator.cell import Record
 from orchestrator.checkout import Checkout
-from orchestrator.report.page_blocks import LAUNCH_BOUND_US, is_launch_bound, verdict_kind
+from orchestrator.report.page_blocks import verdict_kind
 from orchestrator.report.page_format import count, dollars, duration, seconds, total_tokens
 from orchestrator.report.page_html import render
 from orchestrator.report.page_svg import SpeedupDot, speedups_picture
+from orchestrator.report.page_timing import is_launch_bound
+from orchestrator.report.spreadsheet import csv_text
 from orchestrator.report.statistics import CAP, RESAMPLES
 from orchestrator.report.tables import (
-    GROUP_COLUMNS,
+    LAUNCH_BOUND_MARK,
     NOTHING,
-    csv_text,
     group_rows,
-    group_texts,
+    group_table,
     latex_text,
     markdown_text,
     row_speedup,
+    speedup_texts,
 )
 from orchestrator.store.files import write_atomic
 from orchestrator.store.index import Row
@@ -37,6 +39,11 @@ from orchestrator.store.store import Store
 
 BASELINE = "baseline"
 CONFIG, HOST = "experiment.yaml", "environment.json"
+CELL_COLUMNS = (
+    "problem", "model", "agent", "budget", "seed", "verdict", "speed-up", "runtime", "reference", "turns", "tokens",
+    "cost", "wall",
+)  # fmt: skip
+DEVICE_CELL_COLUMNS = ("speed-up, end to end", "end to end", "reference, end to end")
 
 
 def write_report(store: Store) -> Path:
@@ -45,6 +52,8 @@ def write_report(store: Store) -> Path:
     records = list(finished_records(store))
     rows = [Row.of(record) for record in records]
     groups = group_rows(rows)
+    group_columns, group_lines = group_table(groups)
+    on_device = any(row.end_to_end_speedup is not None for row in rows)
     path = store.root / "report.html"
     write_atomic(store.root / "report.csv", csv_text(records))
     write_atomic(store.root / "report.md", markdown_text(store.name, groups, rows))
@@ -57,11 +66,13 @@ def write_report(store: Store) -> Path:
         finished=len(rows),
         verdicts=sorted(Counter(row.verdict for row in rows).items(), key=lambda item: -item[1]),
         span=(min(record.started_at for record in records), max(row.finished_at for row in rows)) if rows else None,
-        group_columns=GROUP_COLUMNS,
-        groups=[group_texts(group) for group in groups],
+        group_columns=group_columns,
+        groups=group_lines,
         picture=_picture(records),
         baseline=_baseline(records),
-        cells=[_cell_line(record) for record in records],
+        on_device=on_device,
+        cell_columns=CELL_COLUMNS + (DEVICE_CELL_COLUMNS if on_device else ()),
+        cells=[_cell_line(record, on_device=on_device) for record in records],
         environments=_environments(records),
         files=_files(store),
         again=_again(store),
@@ -82,7 +93,7 @@ def _uids(store: Store) -> list[str]:
     return sorted(path.name for path in store.cells_dir.iterdir()) if store.cells_dir.is_dir() else []
 
 
-def _cell_line(record: Record) -> dict[str, str | list[tuple[str, str]]]:
+def _cell_line(record: Record, *, on_device: bool) -> dict[str, str | list[tuple[str, str]]]:
     """One line of the table of cells: link, verdict, and (text, sort key) of each figure; unknown sorts last."""
     row = Row.of(record)
     timing = record.grade.timing if record.grade else None
@@ -96,6 +107,13 @@ def _cell_line(record: Record) -> dict[str, str | list[tuple[str, str]]]:
         (dollars(row.cost_usd), row.cost_usd),
         (seconds(row.wall_s), row.wall_s),
     ]
+    if on_device:
+        plain = timing.end_to_end if timing else None
+        figures += [
+            (speedup_texts(row)[1], row.end_to_end_speedup),
+            (duration(plain.candidate.median_us) if plain else NOTHING, row.end_to_end_us),
+            (duration(plain.reference.median_us) if plain else NOTHING, plain.reference.median_us if plain else None),
+        ]
     return {
         "href": f"cells/{quote(row.uid)}/page.html",
         "problem": row.problem,
@@ -109,7 +127,7 @@ def _cell_line(record: Record) -> dict[str, str | list[tuple[str, str]]]:
 def _reference_text(timing: Timing | None) -> str:
     if timing is None:
         return NOTHING
-    return duration(timing.reference.median_us) + (" †" if is_launch_bound(timing) else "")
+    return duration(timing.reference.median_us) + (f" {LAUNCH_BOUND_MARK}" if is_launch_bound(timing) else "")
 
 
 def is_baseline(record: Record) -> bool:

@@ -1,37 +1,62 @@
-"""The cells of an experiment as tables: for the terminal, for a spreadsheet, for a paper."""
+"""The cells of an experiment as tables: for the terminal, for a page, for a paper."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evaluation.verdict import Status
-from orchestrator.cell import Record
-from orchestrator.report.page_format import count, dollars, seconds, significant, speedup_interval, total_tokens
+from evaluation.verdict import LAUNCH_BOUND, Status
+from orchestrator.report.page_format import (
+    DEVICE_TIME,
+    END_TO_END,
+    count,
+    dollars,
+    seconds,
+    significant,
+    speedup_interval,
+    total_tokens,
+)
 from orchestrator.report.statistics import Estimate, by_problem, capped_geometric_mean, sum_if_known, wilson
 from orchestrator.store.index import Row
 
 NOTHING = "-"
+LAUNCH_BOUND_MARK = "†"
 
 
 def format_table(rows: Iterable[Row]) -> str:
     """Cells in the given order as aligned text. What is unknown is `-`."""
-    lines = [("cell", "verdict", "speed-up [95 %]", "turns", "tokens")]
-    for row in rows:
+    found = list(rows)
+    names = speedup_columns(found)
+    lines = [("cell", "verdict", *names, "turns", "tokens")]
+    for row in found:
         tokens = total_tokens(row.prompt_tokens, row.completion_tokens)
-        lines.append(
-            (row.uid, row.verdict, row_speedup(row), str(row.turns), NOTHING if tokens is None else f"{tokens:,}")
-        )
-    widths = [max(len(line[column]) for line in lines) for column in range(5)]
-    return "\n".join(
+        speedups = speedup_texts(row)[: len(names)]
+        lines.append((row.uid, row.verdict, *speedups, str(row.turns), NOTHING if tokens is None else f"{tokens:,}"))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    table = "\n".join(
         "  ".join(
-            value.ljust(width) if column < 3 else value.rjust(width)
+            value.ljust(width) if column < 2 + len(names) else value.rjust(width)
             for column, (value, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     )
+    return f"{table}\n{LAUNCH_BOUND_MARK} {LAUNCH_BOUND}" if any(row.launch_bound for row in found) else table
+
+
+def speedup_columns(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Names of the columns of speed-ups: the second kind of time is there where a device was timed."""
+    if all(row.end_to_end_speedup is None for row in rows):
+        return ("speed-up [95 %]",)
+    return (f"speed-up, {DEVICE_TIME} [95 %]", f"speed-up, {END_TO_END} [95 %]")
+
+
+def speedup_texts(row: Row) -> tuple[str, str]:
+    """Both speed-ups of a cell; the first is marked where it says little about a kernel on a device."""
+    first = row_speedup(row) + (f" {LAUNCH_BOUND_MARK}" if row.launch_bound else "")
+    plain, low, high = row.end_to_end_speedup, row.end_to_end_speedup_low, row.end_to_end_speedup_high
+    if plain is None or low is None or high is None:
+        return first, NOTHING
+    return first, speedup_interval(plain, low, high)
 
 
 def row_speedup(row: Row) -> str:
@@ -52,8 +77,12 @@ class Group:
     solved: Estimate
     faster: int
     """Cells whose whole interval lies above 1."""
+    launch_bound: int
+    """Cells on a device whose speed-up says little about a kernel."""
     median: Estimate | None
     """Median speed-up of the solved cells; None when none is solved."""
+    end_to_end: Estimate | None
+    """The same of end-to-end times; None when none was timed on a device."""
     geometric: Estimate | None
     """Capped geometric mean speed-up of the solved cells."""
     geometric_all: Estimate
@@ -76,7 +105,10 @@ def group_rows(rows: Iterable[Row]) -> list[Group]:
 def _group(key: tuple[str, str, str], rows: Sequence[Row]) -> Group:
     solved: dict[str, list[float]] = {}
     everything: dict[str, list[float]] = {}
+    plain: dict[str, list[float]] = {}
     for row in rows:
+        if row.end_to_end_speedup is not None:
+            plain.setdefault(row.problem, []).append(row.end_to_end_speedup)
         everything.setdefault(row.problem, []).append(1.0 if row.speedup is None else row.speedup)
         if row.speedup is not None:
             solved.setdefault(row.problem, []).append(row.speedup)
@@ -89,7 +121,9 @@ def _group(key: tuple[str, str, str], rows: Sequence[Row]) -> Group:
         cells=len(rows),
         solved=wilson(sum(is_correct(row) for row in rows), len(rows)),
         faster=sum(row.speedup_low is not None and row.speedup_low > 1 for row in rows),
+        launch_bound=sum(bool(row.launch_bound) for row in rows),
         median=by_problem(_median, solved) if solved else None,
+        end_to_end=by_problem(_median, plain) if plain else None,
         geometric=by_problem(capped_geometric_mean, solved) if solved else None,
         geometric_all=by_problem(capped_geometric_mean, everything),
         tokens=None if tokens is None else int(tokens),
@@ -125,9 +159,20 @@ GROUP_COLUMNS = (
     "cost",
     "wall",
 )
+DEVICE_COLUMNS = ("median speed-up, end to end", "launch-bound")
 
 
-def group_texts(group: Group) -> list[str]:
+def group_table(groups: Sequence[Group]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Names of the columns and the groups as texts; DEVICE_COLUMNS are there where a device was timed."""
+    lines = [_group_texts(group) for group in groups]
+    if all(group.end_to_end is None for group in groups):
+        return GROUP_COLUMNS, lines
+    for line, group in zip(lines, groups, strict=True):
+        line += [estimate_text(group.end_to_end), NOTHING if group.end_to_end is None else str(group.launch_bound)]
+    return GROUP_COLUMNS + DEVICE_COLUMNS, lines
+
+
+def _group_texts(group: Group) -> list[str]:
     """One group as texts, in the order of GROUP_COLUMNS."""
     solved = group.solved
     share = f"{100 * solved.value:.0f} % [{100 * (solved.low or 0):.0f}, {100 * (solved.high or 0):.0f}]"
@@ -156,58 +201,15 @@ def estimate_text(estimate: Estimate | None) -> str:
     return speedup_interval(estimate.value, estimate.low, estimate.high)
 
 
-def csv_text(records: Iterable[Record]) -> str:
-    """One row a cell at full precision; what is unknown is an empty field."""
-    buffer = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for record in records:
-        fields = csv_fields(record)
-        if writer is None:
-            writer = csv.DictWriter(buffer, fieldnames=list(fields), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(fields)
-    return buffer.getvalue()
-
-
-def csv_fields(record: Record) -> Mapping[str, object]:
-    """The index's row of a cell, and what the grade says beyond it. None is written as an empty field."""
-    grade, usage = record.grade, record.usage
-    timing = grade.timing if grade else None
-    found = grade.correctness if grade else None
-    return {
-        **Row.of(record).plain(),
-        "started_at": record.started_at,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "truncated": record.truncated,
-        "llm_s": record.llm_s,
-        "tools_s": record.tools_s,
-        "latency_low_us": timing.candidate.low_us if timing else None,
-        "latency_high_us": timing.candidate.high_us if timing else None,
-        "latency_mean_us": timing.candidate.mean_us if timing else None,
-        "latency_std_us": timing.candidate.std_us if timing else None,
-        "reference_median_us": timing.reference.median_us if timing else None,
-        "reference_low_us": timing.reference.low_us if timing else None,
-        "reference_high_us": timing.reference.high_us if timing else None,
-        "reference_mean_us": timing.reference.mean_us if timing else None,
-        "reference_std_us": timing.reference.std_us if timing else None,
-        "max_abs_error": found.max_abs_error if found else None,
-        "mean_abs_error": found.mean_abs_error if found else None,
-        "max_rel_error": found.max_rel_error if found else None,
-        "mean_rel_error": found.mean_rel_error if found else None,
-        "kernelbench_passed": found.kernelbench_passed if found else None,
-        "graded_sha256": record.graded_sha256,
-    }
-
-
 def markdown_text(title: str, groups: Sequence[Group], rows: Iterable[Row]) -> str:
     """Both tables in Markdown."""
-    cells = [
-        [row.uid, row.verdict, row_speedup(row), str(row.turns), _tokens(row)]
-        for row in sorted(rows, key=lambda row: row.uid)
-    ]
+    found = sorted(rows, key=lambda row: row.uid)
+    names = speedup_columns(found)
+    cells = [[row.uid, row.verdict, *speedup_texts(row)[: len(names)], str(row.turns), _tokens(row)] for row in found]
+    note = f"\n{LAUNCH_BOUND_MARK} {LAUNCH_BOUND}\n" if any(row.launch_bound for row in found) else ""
     return (
-        f"# {title}\n\n{_markdown(GROUP_COLUMNS, [group_texts(group) for group in groups])}\n"
-        f"\n{_markdown(('cell', 'verdict', 'speed-up [95 %]', 'turns', 'tokens'), cells)}\n"
+        f"# {title}\n\n{_markdown(*group_table(groups))}\n"
+        f"\n{_markdown(('cell', 'verdict', *names, 'turns', 'tokens'), cells)}\n{note}"
     )
 
 
@@ -222,9 +224,10 @@ def _markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def latex_text(groups: Sequence[Group]) -> str:
     """The table by model, agent and budget for a paper; needs the package booktabs."""
-    header = " & ".join(_latex(name) for name in GROUP_COLUMNS)
-    body = "\n".join(" & ".join(_latex(value) for value in group_texts(group)) + r" \\" for group in groups)
-    columns = "lll" + "r" * (len(GROUP_COLUMNS) - 3)
+    names, lines = group_table(groups)
+    header = " & ".join(_latex(name) for name in names)
+    body = "\n".join(" & ".join(_latex(value) for value in line) + r" \\" for line in lines)
+    columns = "lll" + "r" * (len(names) - 3)
     rule = "\\toprule\n{} \\\\\n\\midrule\n{}\n\\bottomrule\n"
     return f"\\begin{{tabular}}{{{columns}}}\n{rule.format(header, body)}\\end{{tabular}}\n"
 

@@ -42,12 +42,20 @@ class Row(NamedTuple):
     """Part of `prompt_tokens`."""
     tools_s: float | None = None
     """Seconds in tools; None in rows of before it was kept."""
+    end_to_end_us: float | None = None
+    """From here on figures of a device, beside which latency and speed-up are of device time; None on a CPU."""
+    end_to_end_speedup: float | None = None
+    end_to_end_speedup_low: float | None = None
+    end_to_end_speedup_high: float | None = None
+    attested_us: float | None = None
+    launch_bound: bool | None = None
 
     @classmethod
     def of(cls, record: Record) -> Row:
         """The row that says what the record says."""
         cell, usage = record.cell, record.usage
         timing = record.grade.timing if record.grade else None
+        plain = timing.end_to_end if timing else None
         return cls(
             uid=record.uid,
             problem=cell.problem,
@@ -72,16 +80,31 @@ class Row(NamedTuple):
             speedup_high=timing.speedup_high if timing else None,
             cached_tokens=usage.cached_tokens,
             tools_s=record.tools_s,
+            end_to_end_us=plain.candidate.median_us if plain else None,
+            end_to_end_speedup=plain.speedup if plain else None,
+            end_to_end_speedup_low=plain.speedup_low if plain else None,
+            end_to_end_speedup_high=plain.speedup_high if plain else None,
+            attested_us=timing.attested_us if timing else None,
+            launch_bound=timing.launch_bound if timing and plain else None,
         )
 
     def plain(self) -> dict[str, Any]:
-        """As one JSON line says it."""
-        return self._asdict()
+        """As one JSON line says it: without a device's figures where there are none."""
+        found = self._asdict()
+        return {name: found[name] for name in ALWAYS} if self.end_to_end_us is None else found
+
+
+DEVICE_FIELDS = Row._fields[Row._fields.index("end_to_end_us") :]
+ALWAYS = Row._fields[: -len(DEVICE_FIELDS)]
+_NO_DEVICE = (None,) * len(DEVICE_FIELDS)
 
 
 def parse_row(data: dict[str, Any]) -> Row | None:
     """A row, or None when another version wrote it in other words; the record is then asked instead."""
-    if tuple(data) == Row._fields:  # as this version writes it: at a third of the cost
+    names = tuple(data)
+    if names == ALWAYS:  # as this version writes it: at a third of the cost
+        return Row._make((*data.values(), *_NO_DEVICE))
+    if names == Row._fields:
         return Row._make(data.values())
     try:
         return Row(**data)

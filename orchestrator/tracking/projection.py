@@ -99,6 +99,7 @@ def final_figures(record: Record) -> dict[str, float]:
     """What the record says in numbers; what is unknown is left out."""
     grade = record.grade
     timing = grade.timing if grade else None
+    plain = timing.end_to_end if timing else None
     correctness = grade.correctness if grade else None
     found: dict[str, float | None] = {
         "final/passed": float(grade is not None and grade.status.correct),
@@ -116,6 +117,10 @@ def final_figures(record: Record) -> dict[str, float]:
         "final/speedup_high": timing.speedup_high if timing else None,
         "final/latency_us": timing.candidate.median_us if timing else None,
         "final/reference_latency_us": timing.reference.median_us if timing else None,
+        "final/end_to_end_us": plain.candidate.median_us if plain else None,
+        "final/end_to_end_speedup": plain.speedup if plain else None,
+        "final/attested_us": timing.attested_us if timing else None,
+        "final/sm_clock_mhz": timing.conditions[-1].sm_clock_mhz if timing and timing.conditions else None,
         "final/max_abs_error": correctness.max_abs_error if correctness else None,
         "final/max_rel_error": correctness.max_rel_error if correctness else None,
     }

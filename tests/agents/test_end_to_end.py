@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from agent_cell import Cell, call, says
@@ -28,11 +27,12 @@ class ModelNew(torch.nn.Module):
 """
 
 
-@pytest.fixture
-def evaluator(tmp_path: Path) -> Iterator[Evaluator]:
+@pytest.fixture(scope="module")
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
     """The problem has eight kinds of values, and each is drawn at least once."""
+    folder = tmp_path_factory.mktemp("judge")
     settings = EvaluationSettings(draws=2, timing=TimingSettings(budget_s=0.3, min_blocks=6))
-    with Evaluator(settings, tmp_path / "cache", tmp_path / "log") as started:
+    with Evaluator(settings, folder / "cache", folder / "log") as started:
         yield started
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from agent_cell import REFERENCE_US, Cell, call, correctness, says, verdict
+from device_evaluations import MEAN, on_h200, waiting
 
 from agents.budget import Budget
 from agents.factory import TOOLS
@@ -69,6 +70,22 @@ def test_no_text_tells_the_time_of_the_reference_or_a_seed() -> None:
         text = submit_text(verdict(word, Stage.TIMING), 5)
         assert str(int(REFERENCE_US)) not in text and "9181716" not in text and "speed" not in text
     assert submit_text(verdict("noisy", Stage.TIMING), 5).splitlines()[-1].startswith("Note: the clock did not settle")
+
+
+def test_on_a_device_a_model_hears_both_kinds_of_time_and_what_bounds_them() -> None:
+    lines = submit_text(on_h200(MEAN), 8).splitlines()
+    assert lines[1:5] == [
+        "Kernel runtime: 1.57 μs (device time)",
+        "Runtime stats: mean=1.58μs  median=1.57μs  std=0.05μs",
+        "End-to-end runtime: 75.22 μs (from the call until the device is idle)",
+        "End-to-end stats: mean=131.72μs  median=75.22μs  std=124.80μs",
+    ]
+    assert lines[5].startswith("Note: launch-bound: ") and lines[-1].startswith("Note: the clock did not settle")
+    waits = submit_text(waiting(100.0), 8)
+    assert "Note: the call waits for the device, so its end-to-end runtime counts as well." in waits.splitlines()
+    assert "launch-bound" not in waits
+    for text in ("\n".join(lines), waits):
+        assert not [word for word in ("3.87", "62.99", "100.00", "speed", "1.20") if word in text]
 
 
 def test_a_long_text_keeps_its_head_and_its_tail() -> None:

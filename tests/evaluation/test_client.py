@@ -60,6 +60,16 @@ def test_a_server_that_dies_is_started_again(evaluator, affine, candidate):
     assert server_pid() != before
 
 
+def test_a_server_whose_zygote_died_is_replaced(evaluator, affine, candidate):
+    evaluator.evaluate(affine, candidate("correct"), Stage.BUILD)
+    before = server_pid()
+    for pid in descendants(before):
+        if b"evaluation.worker.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    assert evaluator.evaluate(affine, candidate("correct"), Stage.BUILD).status is Status.PASSED
+    assert server_pid() != before
+
+
 def test_a_machine_that_is_not_fit_is_a_fault_of_ours_in_one_sentence(tmp_path, affine, candidate):
     settings = EvaluationSettings(cpu_threads=10_000)
     with Evaluator(settings, tmp_path) as evaluator, pytest.raises(EvaluatorError, match="cpu_threads=10000 but only"):

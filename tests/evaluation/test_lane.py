@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,24 @@ def test_holder_is_kept_on_its_cores_and_let_go():
         assert os.sched_getaffinity(0) == cores
         assert len(cores) == 1
     assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_only_a_session_of_its_own_goes_ahead_with_the_holder(leads):
+    """Of strangers in its session none may take the cores of everybody else, its candidates' among them."""
+    group = Path("/proc/self/autogroup")
+    before = group.read_text() if group.exists() else ""
+    arguments = [sys.executable, "-c", HOLD, "1"]
+    held = subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=leads
+    )
+    assert held.stdout.readline()
+    permitted = os.getpriority(os.PRIO_PROCESS, held.pid) == lane.TIMED_NICE
+    own = Path(f"/proc/{held.pid}/autogroup").read_text() if group.exists() else ""
+    after = group.read_text() if group.exists() else ""
+    held.communicate("\n")
+    assert after == before
+    assert own.endswith(f" nice {lane.TIMED_NICE}\n") is (leads and permitted and group.exists())
 
 
 def test_a_lane_has_one_holder_and_is_free_when_that_dies():

@@ -8,7 +8,10 @@ import struct
 import pytest
 import torch
 
+from evaluation.building.request import BuildRequest
 from evaluation.correctness.nested import Foreign
+from evaluation.device.memory import Copies
+from evaluation.serialize import from_plain
 from evaluation.worker import codec, wire
 from evaluation.worker.answer import OneTensor
 from evaluation.worker.buffers import InPlace, ProcessMemory, RegionFull, SharedBuffer, payload_bytes
@@ -138,6 +141,34 @@ def test_a_tensor_where_there_is_no_memory_is_refused(memory, place):
 def test_more_than_may_be_read_is_not_read(memory):
     data = struct.pack("<cBBQ2q", b"X", 1, 1, torch.ones(4).data_ptr(), 2**40, 1)
     assert isinstance(codec.decode(data, ProcessMemory(memory, 2**20)), Foreign)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((2**47, 2**47), (0, 0)),
+        ((2**47, 2**47, 0), (1, 1, 1)),
+        ((2**30,), (0,)),
+        ((2, 2), (8, 1)),
+    ],
+)
+def test_a_tensor_larger_than_what_is_read_of_it_is_refused(memory, shape, strides):
+    place = torch.ones(64).data_ptr()
+    data = struct.pack(f"<cBBQ{2 * len(shape)}q", b"X", 1, len(shape), place, *shape, *strides)
+    with pytest.raises(WireError):
+        codec.decode(data, ProcessMemory(memory, 2**20))
+
+
+def test_a_tensor_without_elements_is_where_its_source_is():
+    data = codec.encode(torch.empty(3, 0), InPlace())
+    found = codec.decode(data, Copies(torch.empty(8, dtype=torch.uint8, device="meta"), 8))
+    assert found.device.type == "meta" and found.shape == (3, 0)
+
+
+@pytest.mark.parametrize("request_", [{}, [], None, {"name": 1}, {"name": "a", "more": 1}])
+def test_a_malformed_build_request_is_told_as_such(request_):
+    with pytest.raises(ValueError, match="BuildRequest"):
+        from_plain(BuildRequest, request_)
 
 
 def test_a_bool_that_is_neither_is_true(memory):

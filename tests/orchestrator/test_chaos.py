@@ -88,7 +88,7 @@ def test_kills_and_freezes_leave_every_cell_once_and_no_reply_asked_twice(sweep:
     store = sweep.store
     process = start(sweep, tmp_path)
     for kind in dice.sample(KINDS, len(KINDS)):
-        wait_until_written(store, process, dice.randrange(0, 40_000))
+        wait_until_written(store, process, dice.randrange(0, 20_000))
         assert process.poll() is None, "the sweep ended before it was killed often enough: raise CELLS"
         workers = children(process.pid)
         if kind == "freeze" and workers:

@@ -20,7 +20,7 @@ from orchestrator.plan import make_plan
 from orchestrator.settings import CHECKOUT
 from orchestrator.store.store import Store
 
-CELLS = 60
+CELLS = 40
 CAP_USD = 4.0
 PER_MIN = 1500
 

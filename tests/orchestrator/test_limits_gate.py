@@ -212,5 +212,5 @@ def test_a_request_that_was_refused_gives_its_tokens_back(tmp_path: Path) -> Non
         gate = limits.gate(model(tokens_per_min=60_000))
         started = time.monotonic()
         for _ in range(5):
-            gate.admit(Usage(prompt_tokens=10_000)).refused(ProviderError(ProviderCause.OUTAGE, "away"))
-        assert time.monotonic() - started < 20.0  # of the forty that they would take
+            gate.admit(Usage(prompt_tokens=2000)).refused(ProviderError(ProviderCause.OUTAGE, "away"))
+        assert time.monotonic() - started < 7.0  # of the ten that they would take

@@ -16,9 +16,10 @@ from evaluation.verdict import Evaluation, Profile, ProfiledKernel, Stage, Statu
 from orchestrator.config.experiment import load_experiment
 from orchestrator.plan import make_plan
 from orchestrator.report.page import reference_source, write_cell_page
-from orchestrator.report.page_blocks import Row, environment_block, setting
+from orchestrator.report.page_blocks import environment_block, setting
 from orchestrator.report.page_html import visible
 from orchestrator.report.page_profile import profile_blocks
+from orchestrator.report.page_rows import Row
 from orchestrator.report.page_svg import turns_picture
 from orchestrator.store.store import StoreError
 

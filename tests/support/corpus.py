@@ -100,7 +100,7 @@ def entries(corpus: str, device: str) -> list[Entry]:
 
 
 def _read(path: Path) -> Entry:
-    entry = Entry(id=path.parent.name, folder=path.parent, **yaml.safe_load(path.read_text()))
+    entry = Entry(id=path.parent.name, folder=path.parent, **yaml.load(path.read_text(), yaml.CSafeLoader))
     if entry.needs not in ("cpu", "gpu", "any"):
         raise ValueError(f"{path}: needs is cpu, gpu or any, not {entry.needs!r}")
     return entry

@@ -18,7 +18,8 @@ def begin(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> float
     """When all are ready, let them go on for so long; returns when they end, as Unix time."""
     for process in processes:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+        with process.stdout:
+            assert process.stdout.readline() == b"ready\n"
     until = time.time() + seconds
     for process in processes:
         assert process.stdin is not None
