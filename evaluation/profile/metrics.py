@@ -1,7 +1,7 @@
 """The counters that are asked of ncu, and the figures that come from them.
 
-Names are those of NVIDIA's section files (SpeedOfLight, Occupancy, WarpStateStats, ComputeWorkloadAnalysis and the
-roofline charts), for compute capability 8.0 to 12.0. One that a GPU does not have is left out by ncu or is `n/a`; what
+Names are those that ncu's sections show (SpeedOfLight, Occupancy, WarpStateStats, ComputeWorkloadAnalysis and the
+roofline charts), for compute capability 8.0 to 12.0; not yet compared with `ncu --query-metrics`. One that a GPU does not have is left out by ncu or is `n/a`; what
 needs it is then absent. `t` is the duration of a kernel, sums are over the kernels of one forward, and a `mean` weighs
 each kernel by its duration.
 

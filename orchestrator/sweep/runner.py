@@ -51,11 +51,9 @@ def run_cell(
             exit_status = agent.run()
         language = language_of(settings.agent)
 
-        last_stage = Stage.PROFILE if evaluator.settings.device == "cuda" else Stage.TIMING
-
         def evaluate(source: str) -> Evaluation:
             trajectory.checkpoint()
-            return evaluator.evaluate(problem, Solution(source=source, language=language), last_stage)
+            return evaluator.evaluate(problem, Solution(source=source, language=language), Stage.TIMING)
 
         given = grade(trajectory, evaluate)
         return _record(experiment, cell, claim.number, (exit_status, given), trajectory.events)
