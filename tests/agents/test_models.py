@@ -70,7 +70,7 @@ def test_a_recording_that_ends_without_a_submission_ends_as_a_format_error(tmp_p
         ("replies: [", "is not a transcript: "),
         ("[]", "expected dict, got list"),
         ("origin: a\nproblem: b\nreplies: []\nmodel: c\n", "unknown field 'model'; known are"),
-        ("origin: a\nproblem: b\n", "missing 1 required keyword-only argument: 'replies'"),
+        ("origin: a\nproblem: b\n", "field 'replies' is missing"),
         ("origin: a\nproblem: b\nreplies: [{tool_calls: [{arguments: {}}]}]", "'name'"),
     ],
 )

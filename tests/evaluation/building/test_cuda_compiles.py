@@ -46,6 +46,8 @@ def test_a_cuda_candidate_compiles_with_the_lite_headers(tmp_path: Path) -> None
     assert time.monotonic() - start < LimitSettings().build_s
 
 
+# On a GPU, where they are needed: fifty runs of nvcc are three minutes of a processor.
+@pytest.mark.gpu
 @pytest.mark.parametrize("entry", CORPUS, ids=[entry.id for entry in CORPUS])
 def test_the_cuda_sources_of_the_corpora_compile_with_the_lite_headers(entry: Entry, tmp_path: Path) -> None:
     request = request_of(entry.solution.source)
