@@ -1,9 +1,9 @@
 """The counters that are asked of ncu, and the figures that come from them.
 
 Names are those that ncu's sections show (SpeedOfLight, Occupancy, WarpStateStats, ComputeWorkloadAnalysis and the
-roofline charts), for compute capability 8.0 to 12.0; not yet compared with `ncu --query-metrics`. One that a GPU does not have is left out by ncu or is `n/a`; what
-needs it is then absent. `t` is the duration of a kernel, sums are over the kernels of one forward, and a `mean` weighs
-each kernel by its duration.
+roofline charts), for compute capability 8.0 to 12.0; not yet compared with `ncu --query-metrics`. One that a GPU does
+not have is left out by ncu or is `n/a`; what needs it is then absent. `t` is the duration of a kernel, sums are over
+the kernels of one forward, and a `mean` weighs each kernel by its duration.
 
 device_time_us              sum of gpu__time_duration.sum, one kernel after another, with cold caches
 kernel_launches             how many kernels ran; copies and fills by the driver are none
