@@ -12,7 +12,7 @@ from agents.settings import BudgetSettings
 from evaluation.serialize import from_plain
 from evaluation.verdict import Evaluation, Status
 
-_DEVICE_STAGES = ("correctness", "timing")
+_DEVICE_STAGES = ("correctness", "timing", "profile")
 """Keys of Evaluation.wall_s for the seconds in which candidates have the device."""
 
 

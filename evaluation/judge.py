@@ -21,11 +21,14 @@ from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.correctness.compare import Comparison
 from evaluation.correctness.oracle import DTYPES, Oracle
 from evaluation.correctness.trials import Trials, new_seed
+from evaluation.correctness.weights import unmatched
 from evaluation.errors import CandidateFault, EvaluatorError
+from evaluation.profile.judged import profile, profiled
+from evaluation.profile.session import Tools
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
-from evaluation.verdict import Build, Correctness, Evaluation, Fault, Solution, Stage, Status, Timing
+from evaluation.verdict import Build, Correctness, Evaluation, Fault, Profile, Solution, Stage, Status, Timing
 from evaluation.worker.arm import Setup, WorkerArm
 from evaluation.worker.codec import NotCarried
 from evaluation.worker.handle import Zygote
@@ -50,6 +53,7 @@ class Judge:
         with ExitStack() as opened:
             opened.callback(self.zygote.close)
             self.builder = Builder(cache_dir, settings.limits)
+            self._tools = Tools(settings=settings, zygote=self.zygote, builder=self.builder, cache_dir=cache_dir)
             sandbox.check_level(self.zygote.level, settings.require_sandbox)
             self.workplace = workplace(settings, self.zygote)
             opened.callback(self.workplace.close)
@@ -60,10 +64,16 @@ class Judge:
         """The verdict after going as far as `stage`. Raises EvaluatorError for faults of ours."""
         try:
             evaluation = _Session(self, problem, solution).run(stage)
+            if stage is Stage.PROFILE:
+                evaluation = profiled(self._tools, problem, solution, evaluation)
         except torch.OutOfMemoryError as error:
             raise EvaluatorError(f"the judge of {problem.name} has too little memory on the device: {error}") from error
         self.workplace.between()
         return evaluation
+
+    def profile(self, problem: Problem, solution: Solution) -> Profile:
+        """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
+        return profile(self._tools, problem, solution)
 
     def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
         """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""
@@ -88,15 +98,6 @@ class _Wrong(Exception):
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-def _unmatched(oracle: Oracle) -> str:
-    state = oracle.state
-    wanted = ", ".join(f"{name} {list(state[name].shape)}" for name in oracle.given)
-    return (
-        "it has no place for weights that the reference was given: declare parameters or buffers of the same names, or "
-        f"all of them in the reference's order of shapes; missing are some of {wanted}"
-    )
 
 
 class _Session:
@@ -178,7 +179,7 @@ class _Session:
                 return Status.PASSED
             self._reached = Stage.CORRECTNESS
             if oracle.given and self._weights_rule == SEEDED:
-                raise _Wrong(Status.INCORRECT_STRUCTURE, _unmatched(oracle))
+                raise _Wrong(Status.INCORRECT_STRUCTURE, unmatched(oracle.state, oracle.given))
             self._trials = trials = Trials(loaded, oracle, self._settings)
             with self._clocked("correctness"):
                 self._check_draws(candidate, trials)

@@ -45,6 +45,8 @@ class Stage(StrEnum):
     BUILD = "build"
     CORRECTNESS = "correctness"
     TIMING = "timing"
+    PROFILE = "profile"
+    """Of a candidate that is right, on a device; elsewhere it is the same as TIMING."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +214,26 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledKernel:
+    """One launch, by ncu's counters; by the trace alone where these are refused, and then without the rest."""
+
+    name: str
+    device_time_us: float
+    dram_bytes: float | None = None
+    dram_percent: float | None = None
+    compute_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Figures beside time. A figure that could not be had is missing here and named in `absent` with the reason."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    """Figures that are no number: bottleneck, dominant_pipe, occupancy_limiter, and how they were measured."""
+    kernels: list[ProfiledKernel] = field(default_factory=list)
+    """Of the candidate's forward, in the order of launches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

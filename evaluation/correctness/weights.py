@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import nn
@@ -40,3 +41,12 @@ def _is_trivial(parameter: torch.Tensor) -> bool:
         return False
     low, high = parameter.aminmax()
     return bool(((parameter == low) | (parameter == high)).all())
+
+
+def unmatched(state: Mapping[str, torch.Tensor], given: Iterable[str]) -> str:
+    """What to say to a candidate that has no place for weights that its reference was given."""
+    wanted = ", ".join(f"{name} {list(state[name].shape)}" for name in given)
+    return (
+        "it has no place for weights that the reference was given: declare parameters or buffers of the same names, or "
+        f"all of them in the reference's order of shapes; missing are some of {wanted}"
+    )

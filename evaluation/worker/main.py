@@ -25,6 +25,7 @@ import torch
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.building.shim import install
 from evaluation.device.memory import DeviceFull
+from evaluation.profile.measured import answered
 from evaluation.serialize import from_plain, to_plain
 from evaluation.worker import weights
 from evaluation.worker.buffers import InPlace, SharedBuffer
@@ -84,7 +85,7 @@ class _Worker:
             return always | {Kind.RUN: self.run, Kind.REHEARSE: self.run, Kind.ECHO: self.run}
         calls: _Handlers = {kind: self.run_on_device for kind in (Kind.RUN, Kind.ECHO, Kind.GATED, Kind.GATED_ECHO)}
         rest: _Handlers = {Kind.MAP_DEVICE: self.map_on_device, Kind.SPANS: self.say_spans, Kind.SETTLE: self.settle}
-        return always | calls | rest
+        return always | calls | rest | {Kind.PROFILE: self.profile}
 
     def load(self, frame: Frame) -> None:
         """Import the candidate's source as a module, from a file so that inspect.getsource works on it."""
@@ -175,6 +176,11 @@ class _Worker:
         assert self._device is not None
         self._device.settle()
         send(self._sock, Frame(Kind.DONE, frame.ticket))
+
+    def profile(self, frame: Frame) -> None:
+        """Measure calls in one of the ways of evaluation.profile.measured."""
+        found = answered(decode(frame.payload, self._input_region()), self._model)
+        send(self._sock, Frame(Kind.DONE, frame.ticket, encode(found)))
 
     def _input_region(self) -> Any:
         assert self._inputs is not None

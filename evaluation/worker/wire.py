@@ -3,7 +3,8 @@
 A frame is a fixed header (magic, kind, ticket, payload length) and a payload coded by evaluation/worker/codec.py.
 LOAD, BUILT, CONSTRUCT, RUN, REHEARSE and ECHO ask for an answer; MAP hands over the shared buffer that the next frames
 speak of. On a device MAP_DEVICE hands over its buffers, GATED and GATED_ECHO ask for a call, or for none, behind a gate
-(evaluation/device/harness.cu), SPANS for the times of those, SETTLE for the device to come to rest.
+(evaluation/device/harness.cu), SPANS for the times of those, SETTLE for the device to come to rest, PROFILE for what
+a call does beside taking time.
 File descriptors travel only from the judge to the worker, as SCM_RIGHTS beside the header.
 """
 
@@ -47,6 +48,7 @@ class Kind(IntEnum):
     GATED_ECHO = 10
     SPANS = 11
     SETTLE = 12
+    PROFILE = 13
 
     HELLO = 16
     BUILD = 17

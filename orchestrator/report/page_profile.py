@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evaluation.verdict import Evaluation, Profile
+from evaluation.verdict import Evaluation, Profile, ProfiledKernel
 from orchestrator.report.page_format import byte_size, duration, significant
 from orchestrator.report.page_rows import Block, Row, unreached
 
@@ -75,6 +75,8 @@ _BLOCKS: tuple[tuple[str, str, tuple[Figure, ...]], ...] = (
             Figure("fp16_tflops", "FP16", _unit("TFLOPS")),
             Figure("fp16_percent", "FP16 utilisation", _percent),
             Figure("occupancy_percent", "occupancy", _percent),
+            Figure("theoretical_occupancy_percent", "theoretical occupancy", _percent),
+            Figure("occupancy_limiter", "occupancy limited by"),
             Figure("bottleneck", "bottleneck"),
             Figure("dominant_pipe_percent", "dominant pipe", _percent),
             Figure("l1_hit_percent", "L1 hits", _percent),
@@ -113,6 +115,8 @@ _ON_CPU = {
     "energy": "judged on a CPU: no energy counter is read",
 }
 _STALL = "stall_"
+_MOST_KERNELS = 20
+_MOST_NAME_CHARS = 120
 _PIPE = "pipe_"
 
 
@@ -121,7 +125,7 @@ def profile_blocks(grade: Evaluation | None) -> list[Block]:
     profile = grade.profile if grade and grade.profile else Profile(absent=_absent(grade))
     metrics = _with_ratios(profile.metrics)
     blocks = [
-        Block(title=title, rows=[_row(figure, block, metrics, profile.absent) for figure in figures])
+        Block(title=title, rows=[_row(figure, block, metrics, profile) for figure in figures])
         for block, title, figures in _BLOCKS
     ]
     blocks.insert(4, _stalls(profile))
@@ -131,7 +135,31 @@ def profile_blocks(grade: Evaluation | None) -> list[Block]:
         blocks.append(
             Block(title="other figures", rows=[Row(key, significant(value)) for key, value in sorted(others.items())])
         )
+    if profile.kernels:
+        blocks.append(_kernels(profile))
     return blocks
+
+
+def _kernels(profile: Profile) -> Block:
+    """The kernels of one forward that took the most time, in the order of launches."""
+    longest = sorted(profile.kernels, key=lambda kernel: -kernel.device_time_us)[:_MOST_KERNELS]
+    rows = [
+        Row(f"{number}. {kernel.name[:_MOST_NAME_CHARS]}", _of_kernel(kernel))
+        for number, kernel in enumerate(profile.kernels, 1)
+        if any(kernel is one for one in longest)
+    ]
+    return Block(title=f"kernels of one forward ({len(rows)} of {len(profile.kernels)})", rows=rows)
+
+
+def _of_kernel(kernel: ProfiledKernel) -> str:
+    parts = [duration(kernel.device_time_us)]
+    if kernel.dram_bytes is not None:
+        parts.append(f"DRAM {byte_size(kernel.dram_bytes)}")
+    if kernel.dram_percent is not None:
+        parts.append(f"DRAM {_percent(kernel.dram_percent)}")
+    if kernel.compute_percent is not None:
+        parts.append(f"compute {_percent(kernel.compute_percent)}")
+    return ", ".join(parts)
 
 
 def _absent(grade: Evaluation | None) -> dict[str, str]:
@@ -154,14 +182,14 @@ def _with_ratios(metrics: dict[str, float]) -> dict[str, float]:
     return ratios | metrics
 
 
-def _row(figure: Figure, block: str, metrics: dict[str, float], absent: dict[str, str]) -> Row:
+def _row(figure: Figure, block: str, metrics: dict[str, float], profile: Profile) -> Row:
     if figure.key in metrics:
         return Row(figure.label, figure.show(metrics[figure.key]))
-    words = _in_words(figure.key, metrics)
+    words = profile.words.get(figure.key) or _in_words(figure.key, metrics)
     if words:
         return Row(figure.label, words)
     parts = [figure.key, *_RATIOS.get(figure.key, ()), block]
-    reason = next((absent[part] for part in parts if part in absent), "not recorded by this evaluator")
+    reason = next((profile.absent[part] for part in parts if part in profile.absent), "not recorded by this evaluator")
     return Row(figure.label, absent=reason)
 
 
@@ -176,11 +204,21 @@ def _in_words(key: str, metrics: dict[str, float]) -> str:
 
 
 def _stalls(profile: Profile) -> Block:
-    """The five largest shares of issue cycles."""
-    stalls = {key: value for key, value in profile.metrics.items() if key.startswith(_STALL)}
+    """The five largest shares of what warps spend their cycles on, with the cycles for each instruction issued."""
+    stalls = {
+        key: value for key, value in profile.metrics.items() if key.startswith(_STALL) and key.endswith("_percent")
+    }
     if not stalls:
         reason = profile.absent.get("stalls", "not recorded by this evaluator")
         return Block(title="warp stalls (top 5)", rows=[Row("stall reasons", absent=reason)])
     largest = sorted(stalls, key=lambda key: -stalls[key])[:5]
-    rows = [Row(key.removeprefix(_STALL).removesuffix("_percent"), _percent(stalls[key])) for key in largest]
+    rows = [
+        Row(key.removeprefix(_STALL).removesuffix("_percent"), _percent(stalls[key]) + _cycles(key, profile.metrics))
+        for key in largest
+    ]
     return Block(title="warp stalls (top 5)", rows=rows)
+
+
+def _cycles(key: str, metrics: dict[str, float]) -> str:
+    name = key.removesuffix("_percent") + "_cycles"
+    return f" ({significant(metrics[name])} cycles per issued instruction)" if name in metrics else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.verdict import Evaluation, Profile, Stage, Status
+from evaluation.verdict import Evaluation, Profile, ProfiledKernel, Stage, Status
 from orchestrator.config.experiment import load_experiment
 from orchestrator.plan import make_plan
 from orchestrator.report.page import reference_source, write_cell_page
@@ -277,6 +277,27 @@ def test_figures_of_a_gpu_are_shown_where_they_exist(timed):
     assert rows["energy", "kernel, per call"] == "(no counter)"
     assert rows["roofline / occupancy", "occupancy"] == "(not recorded by this evaluator)"
     assert rows["other figures", "novel"] == "3.000"
+
+
+def test_figures_that_are_words_and_cycles_of_stalls_are_shown(timed):
+    metrics = {
+        "dram_percent": 30.0, "compute_percent": 4.0, "stall_wait_percent": 75.0, "stall_wait_cycles": 6.0,
+        "stall_selected_percent": 25.0, "stall_selected_cycles": 2.0,
+    }  # fmt: skip
+    words = {"bottleneck": "latency", "occupancy_limiter": "registers"}
+    kernels = [ProfiledKernel(name=f"k{at}", device_time_us=float(at)) for at in range(1, 30)]
+    kernels[28] = ProfiledKernel(name="last", device_time_us=90.0, dram_bytes=2048.0, dram_percent=5.0)
+    evaluation = timed(1.0, 2.0)
+    object.__setattr__(evaluation, "profile", Profile(metrics=metrics, words=words, kernels=kernels))
+    rows = {(block.title, row.label): row.value for block in profile_blocks(evaluation) for row in block.rows}
+    assert rows["SOL (speed of light)", "bottleneck"] == "latency"
+    assert rows["roofline / occupancy", "occupancy limited by"] == "registers"
+    stalls = {label: value for (title, label), value in rows.items() if title == "warp stalls (top 5)"}
+    assert list(stalls) == ["wait", "selected"]
+    assert stalls["wait"] == "75.0 % (6.000 cycles per issued instruction)"
+    shown = [label for title, label in rows if title == "kernels of one forward (20 of 29)"]
+    assert shown == [f"{at}. k{at}" for at in range(10, 29)] + ["29. last"]
+    assert rows["kernels of one forward (20 of 29)", "29. last"].endswith("DRAM 2.000 KiB, DRAM 5.00 %")
 
 
 def test_the_software_of_a_gpu_is_shown_where_it_is_known(store, finish_cell, timed):

@@ -1,0 +1,1 @@
+"""What a candidate does with the device beside being fast: counters, launches, memory and energy of one forward."""
