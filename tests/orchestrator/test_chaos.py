@@ -23,7 +23,9 @@ from orchestrator.sweep.run import Sweep
 
 KINDS = ["coordinator", "group", "worker", "freeze"] * 3
 TURNS = 6
-CELLS = 100
+CELLS = 200
+FEWEST = 8
+"""Kills and freezes after which a sweep may be over: how far it gets meanwhile depends on the machine."""
 LOOPS = 3
 LEASE_S = 1.5
 DRIVER = """
@@ -87,8 +89,10 @@ def test_kills_and_freezes_leave_every_cell_once_and_no_reply_asked_twice(sweep:
     dice = random.Random(20)
     store = sweep.store
     process = start(sweep, tmp_path)
-    for kind in dice.sample(KINDS, len(KINDS)):
+    for count, kind in enumerate(dice.sample(KINDS, len(KINDS))):
         wait_until_written(store, process, dice.randrange(0, 20_000))
+        if count >= FEWEST and process.poll() is not None:
+            break
         assert process.poll() is None, "the sweep ended before it was killed often enough: raise CELLS"
         workers = children(process.pid)
         if kind == "freeze" and workers:
