@@ -129,6 +129,13 @@ _KNOWN: dict[tuple[str, ...], Specs] = {
 """By words that the driver's name of the GPU has, the more exact ones first."""
 
 
+_OTHERS = {"MIG", "NVL", "Laptop", "D", "Max-Q"}
+"""Words in the names of slices and variants, which can do less than the product whose words they also have."""
+
+
 def specs_of(name: str) -> Specs | None:
     """Of the GPU that the driver calls `name`, such as `NVIDIA H100 80GB HBM3`; None for one that is not listed."""
-    return next((specs for words, specs in _KNOWN.items() if all(word in name for word in words)), None)
+    found = set(name.replace("-", " ").split()) | set(name.split())
+    if found & _OTHERS:
+        return None
+    return next((specs for words, specs in _KNOWN.items() if found.issuperset(" ".join(words).split())), None)

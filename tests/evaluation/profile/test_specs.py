@@ -25,5 +25,16 @@ def test_the_drivers_name_tells_the_product(name):
     assert order == sorted(order)
 
 
-def test_an_unknown_one_is_not_guessed():
-    assert specs_of("NVIDIA GeForce GTX 1080") is None
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA GeForce GTX 1080",
+        "NVIDIA GH200 480GB",
+        "NVIDIA H200 NVL",
+        "NVIDIA H200 MIG 1g.18gb",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 4090 D",
+    ],
+)
+def test_one_that_is_not_listed_gets_no_other_ones_peaks(name):
+    assert specs_of(name) is None
