@@ -40,12 +40,17 @@ def describe(device: str, threads: int, level: Level) -> Environment:
 @functools.cache
 def _gpu(device: str) -> tuple[str, str]:
     """Name, and version of the driver; that is empty where NVML does not tell it."""
-    properties = torch.cuda.get_device_properties(device)
+    name = torch.cuda.get_device_name(device)
     try:
-        with Device(f"GPU-{properties.uuid}") as opened:
-            return properties.name, opened.driver or ""
+        with Device(gpu_uuid(device)) as opened:
+            return name, opened.driver or ""
     except DeviceStateAbsent:
-        return properties.name, ""
+        return name, ""
+
+
+def gpu_uuid(device: str = "cuda") -> str:
+    """As NVML and lanes name it: `GPU-xxxxxxxx-...`."""
+    return f"GPU-{torch.cuda.get_device_properties(device).uuid}"
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from evaluation import environment
 from evaluation.building.builder import Builder
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.correctness.compare import Comparison
-from evaluation.correctness.oracle import DTYPES, Oracle
+from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
 from evaluation.errors import CandidateFault, EvaluatorError
@@ -29,9 +29,10 @@ from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
 from evaluation.verdict import Build, Correctness, Evaluation, Fault, Profile, Solution, Stage, Status, Timing
-from evaluation.worker.arm import Setup, WorkerArm
+from evaluation.worker.arm import WorkerArm
 from evaluation.worker.codec import NotCarried
 from evaluation.worker.handle import Zygote
+from evaluation.worker.setup import Setup
 from evaluation.worker.start import start_zygote
 from evaluation.worker.weights import LOADED, SEEDED
 from evaluation.workplace import workplace
@@ -172,7 +173,7 @@ class _Session:
     def _proceed(self, stage: Stage) -> Status:
         loaded = LoadedProblem(self._problem, self._judge.workplace.device)
         oracle = Oracle(loaded, self._seed, self._settings.precision)
-        self._setup = self._made(loaded, oracle)
+        self._setup = Setup.of(loaded, oracle, self._seed, self._settings.precision)
         with self._candidate() as candidate, self._clocked_hold():
             self._weights_rule = candidate.construct(self._setup)
             if stage is Stage.BUILD:
@@ -187,17 +188,6 @@ class _Session:
             return Status.PASSED
         self._reached = Stage.TIMING
         return self._time(trials)
-
-    def _made(self, loaded: LoadedProblem, oracle: Oracle) -> Setup:
-        precision = self._settings.precision
-        return Setup(
-            seed=self._seed,
-            init_inputs=loaded.init_inputs(),
-            weights=oracle.state,
-            given=oracle.given,
-            dtype=DTYPES[precision],
-            tf32=precision == "tf32",
-        )
 
     @contextmanager
     def _clocked_hold(self) -> Iterator[None]:
@@ -225,8 +215,6 @@ class _Session:
         arm = self._judge.workplace.arm(self._judge.builder.build, is_reference=True)
         with closing(arm):
             arm.load(self._problem.source, "Model")
-            if self._settings.timing.baseline == "compile":
-                arm.first_call_s += self._settings.limits.build_s
             yield arm
 
     def _build(self, request: BuildRequest) -> BuildReply:
@@ -284,6 +272,8 @@ class _Session:
             with self._reference() as reference, self._candidate() as candidate:
                 candidate.construct(self._setup)
                 reference.construct(replace(self._setup, compiled=compiled))
+                if compiled:
+                    reference.first_call_s += self._settings.limits.build_s
                 for arm in (reference, candidate):
                     # Whatever the judge does to one arm's buffers it does to the other's: caches keep traces of it.
                     arm.inputs_may_change = self._inputs_may_change

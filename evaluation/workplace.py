@@ -12,11 +12,13 @@ import torch
 
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.device.nvml import Device, DeviceStateAbsent
+from evaluation.environment import gpu_uuid
 from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.settings import EvaluationSettings
 from evaluation.timing import lane
-from evaluation.timing.clock import Batch, Check, time_arms
+from evaluation.timing.clock import time_arms
 from evaluation.timing.device_clock import time_on_device
+from evaluation.timing.pair import Batch, Check
 from evaluation.verdict import Conditions, Timing
 from evaluation.worker import processes
 from evaluation.worker.arm import WorkerArm
@@ -130,7 +132,7 @@ class OnDevice:
         # For correctness, and both arms of each pair.
         self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
         self._pool.refill()
-        self._uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        self._uuid = gpu_uuid()
         try:
             self._state: Device | None = Device(self._uuid)
         except DeviceStateAbsent:

@@ -24,7 +24,7 @@ constexpr double kCloseLimitSeconds = 0.5;
 
 // One word each on a line of its own, in memory of the host that judge, worker and device share.
 constexpr int kWordsPerLine = 32;
-enum Line { kOpen = 0, kClosed = 1, kFinished = 2, kExpired = 3, kLines = 4 };
+enum Line { kOpen = 0, kClosed = 1, kFinished = 2, kExpired = 3 };
 
 using OfContext = CUresult (*)(CUcontext, CUevent);
 using CurrentContext = CUresult (*)(CUcontext*);

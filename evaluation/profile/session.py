@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from evaluation.building.builder import Builder
-from evaluation.correctness.oracle import DTYPES, Oracle
+from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import new_seed
 from evaluation.device import harness
 from evaluation.device.nvml import Device, DeviceStateAbsent
+from evaluation.environment import gpu_uuid
 from evaluation.errors import CandidateFault
 from evaluation.profile import ncu
 from evaluation.profile.arm import ProfileArm
@@ -29,8 +28,8 @@ from evaluation.sandbox.sandbox import Level
 from evaluation.settings import EvaluationSettings
 from evaluation.timing import lane
 from evaluation.verdict import Profile, ProfiledKernel, Solution
-from evaluation.worker.arm import Setup
 from evaluation.worker.handle import Worker, Zygote
+from evaluation.worker.setup import Setup
 from problems.inputs import LoadedProblem
 from problems.problem import Problem, ProblemError
 
@@ -100,14 +99,7 @@ class _Case:
     def drawn(cls, problem: Problem, solution: Solution, settings: EvaluationSettings) -> _Case:
         loaded, seed = LoadedProblem(problem), new_seed()
         oracle = Oracle(loaded, seed, settings.precision)
-        setup = Setup(
-            seed=seed,
-            init_inputs=loaded.init_inputs(),
-            weights=oracle.state,
-            given=oracle.given,
-            dtype=DTYPES[settings.precision],
-            tf32=settings.precision == "tf32",
-        )
+        setup = Setup.of(loaded, oracle, seed, settings.precision)
         reference = Solution(source=problem.source, entry_point="Model")
         inputs = oracle.at_precision(loaded.calls(new_seed(), 1)[0])
         return cls(candidate=solution, reference=reference, setup=setup, inputs=inputs)
@@ -178,7 +170,7 @@ class _Session:
         else:
             self.absent[f"{who}_launches"] = "torch's profiler saw no kernel in the forward"
         try:
-            with Device(_uuid()) as device:
+            with Device(gpu_uuid()) as device:
                 self._measure_energy(who, arm, device)
         except DeviceStateAbsent as error:
             self.absent[f"{who}_energy_mj"] = str(error)
@@ -208,12 +200,8 @@ class _Session:
         return ProfileArm(worker, limits, build, is_reference=who == "reference", first_call_s=limits.load_s)
 
 
-def _uuid() -> str:
-    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-
-
 @contextmanager
 def _device() -> Iterator[None]:
     """Held for work on the device alone, never while something is built."""
-    with lane.device_held(_uuid()):
+    with lane.device_held(gpu_uuid()):
         yield

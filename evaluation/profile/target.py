@@ -7,13 +7,13 @@ own would cut. It is one process that does not fork, as ncu's library in it woul
 
 from __future__ import annotations
 
-import mmap
 import os
 import socket
 import sys
 from pathlib import Path
 
 from evaluation.device.harness import Harness
+from evaluation.device.page import Page
 from evaluation.sandbox import sandbox
 from evaluation.worker import main as worker
 from evaluation.worker.device_calls import DeviceCalls
@@ -27,11 +27,10 @@ def main() -> None:
     home = Path(folder)
     os.chdir(home)
     os.environ.update(HOME=folder, TMPDIR=folder)
-    page_fd = os.memfd_create("kernelsweep-page", os.MFD_CLOEXEC)
-    os.ftruncate(page_fd, mmap.PAGESIZE)
     harness = Harness.load(Path(library))
-    sandbox.confine()
-    worker.serve(sock, home, DeviceCalls(harness, page_fd))
+    with Page.create() as page:
+        sandbox.confine()
+        worker.serve(sock, home, DeviceCalls(harness, page.fileno()))
 
 
 if __name__ == "__main__":

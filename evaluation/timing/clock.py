@@ -23,12 +23,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import numpy as np
 
 from evaluation.correctness.nested import tensors
 from evaluation.settings import TimingSettings
+from evaluation.timing.pair import Batch, Check, Pair
 from evaluation.timing.statistics import MIN_SAMPLES, Interval, latency, median_interval, speedup
 from evaluation.verdict import Timing
 from evaluation.worker.arm import Arm
@@ -51,11 +51,6 @@ _LEAST_SHARE = 0.1
 """Of a block's wall time, which remains whatever the correction says."""
 _ELAPSED_FACTOR = 3
 """Making inputs and checking outputs may take this many times the seconds of measuring before it ends early."""
-
-T = TypeVar("T")
-Batch = list[list[Any]]
-Check = Callable[[Batch, Sequence[Any], Sequence[Any]], None]
-"""Gets inputs, the reference arm's outputs and the candidate's, one each per call; raises when one is wrong."""
 
 
 def time_arms(
@@ -106,30 +101,18 @@ def time_arms(
 
 
 @dataclass(slots=True, kw_only=True)
-class _Bench:
+class _Bench(Pair[Arm]):
     """One pair of processes, and their counted blocks."""
 
-    reference: Arm
-    candidate: Arm
-    next_batch: Callable[[int], Batch]
-    check: Check
-    tickets: list[Ticket] = field(default_factory=list)
-    """Of the last block."""
-    started: float = field(default_factory=time.monotonic)
-    measured_s: float = 0.0
-    calls: int = 0
-    candidate_first: bool = field(default_factory=lambda: secrets.randbelow(2) == 1)
     reference_s: list[float] = field(default_factory=list)
     candidate_s: list[float] = field(default_factory=list)
     rehearsals_s: list[float] = field(default_factory=list)
     echoes_s: list[float] = field(default_factory=list)
 
     def pair(self, calls: int) -> tuple[float, float]:
-        """One block of each arm on the same inputs: wall seconds of reference and candidate. B C, C B, B C, ..."""
-        batch = self.next_batch(calls)
-        self.tickets = tickets = [Ticket.of(inputs) for inputs in batch]
-        self.candidate_first = not self.candidate_first
-        ours, theirs = self._in_turn(lambda arm: arm.run(tickets))
+        """One block of each arm on the same inputs: wall seconds of reference and candidate."""
+        batch = self.new_batch(calls, "cpu")
+        ours, theirs = self.in_turn(lambda arm: arm.run(self.tickets))
         self.check(batch, ours.outputs, theirs.outputs)
         return ours.wall_s, theirs.wall_s
 
@@ -138,20 +121,11 @@ class _Bench:
 
         The inputs have nothing more to give away. The candidate does the same, to be as warm as the reference is.
         """
-        tickets = self.tickets
-        return self._in_turn(lambda arm: arm.echo(tickets))[0]
+        return self.in_turn(lambda arm: arm.echo(self.tickets))[0]
 
     def rehearse(self) -> float:
         """The same with all else that is done beside the calls."""
-        tickets = self.tickets
-        return self._in_turn(lambda arm: arm.rehearse(tickets))[0]
-
-    def _in_turn(self, act: Callable[[Arm], T]) -> tuple[T, T]:
-        if self.candidate_first:
-            theirs, ours = act(self.candidate), act(self.reference)
-        else:
-            ours, theirs = act(self.reference), act(self.candidate)
-        return ours, theirs
+        return self.in_turn(lambda arm: arm.rehearse(self.tickets))[0]
 
     def warm_up(self, calls: int) -> None:
         """A number of calls that a candidate cannot foresee lies before the first one that counts."""

@@ -6,7 +6,6 @@ import itertools
 import math
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from evaluation.correctness.nested import tensors
 from evaluation.device.harness import SLOTS
 from evaluation.settings import TimingSettings
-from evaluation.timing.clock import Batch, Check
+from evaluation.timing.pair import Pair
 from evaluation.timing.statistics import MIN_SAMPLES, Interval, median_interval
 from evaluation.worker.device_arm import DeviceArm, GatedRun
 from evaluation.worker.ticket import Ticket
@@ -79,18 +78,9 @@ class Side:
 
 
 @dataclass(slots=True, kw_only=True)
-class Bench:
+class Bench(Pair[DeviceArm]):
     """One pair of processes, and their counted blocks."""
 
-    reference: DeviceArm
-    candidate: DeviceArm
-    next_batch: Callable[[int], Batch]
-    check: Check
-    tickets: list[Ticket] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
-    measured_s: float = 0.0
-    calls: int = 0
-    candidate_first: bool = field(default_factory=lambda: secrets.randbelow(2) == 1)
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     empty: Side = field(default_factory=Side)
@@ -99,39 +89,24 @@ class Bench:
     in_vain_opened_us: list[float] = field(default_factory=list)
     """The same by the judge's clock, until it held the output."""
 
-    @property
-    def _arms(self) -> tuple[DeviceArm, DeviceArm]:
-        """In the order of their turn."""
-        pair = (self.reference, self.candidate)
-        return pair[::-1] if self.candidate_first else pair
-
-    def _batch(self, calls: int) -> Batch:
-        batch = self.next_batch(calls)
-        self.tickets = [Ticket.of(inputs, "cuda") for inputs in batch]
-        self.candidate_first = not self.candidate_first
-        return batch
-
     def gated_pair(self, calls: int, *, in_vain: bool = False) -> tuple[GatedRun, GatedRun]:
         """One block of each arm on the same inputs, reference's first in the answer.
 
         `in_vain`: what is done before the gate opens is done on other inputs, which nothing tells apart.
         """
-        batch = self._batch(calls)
+        batch = self.new_batch(calls, "cuda")
         decoys = [Ticket.of(inputs, "cuda") for inputs in self.next_batch(calls)] if in_vain else []
         started = time.monotonic()
-        runs = [arm.run_gated(self.tickets, decoys) for arm in self._arms]
+        ours, theirs = self.in_turn(lambda arm: arm.run_gated(self.tickets, decoys))
         self.measured_s += time.monotonic() - started
-        ours, theirs = runs[::-1] if self.candidate_first else runs
         self.check(batch, ours.outputs, theirs.outputs)
         return ours, theirs
 
     def plain_pair(self, calls: int) -> None:
         """A block of each arm in plain calls, less echoes of the reference's."""
-        batch = self._batch(calls)
-        runs = [arm.run(self.tickets) for arm in self._arms]
-        echoes = [arm.echo(self.tickets) for arm in self._arms]
-        ours, theirs = runs[::-1] if self.candidate_first else runs
-        echo_s = echoes[1] if self.candidate_first else echoes[0]
+        batch = self.new_batch(calls, "cuda")
+        ours, theirs = self.in_turn(lambda arm: arm.run(self.tickets))
+        echo_s, _ = self.in_turn(lambda arm: arm.echo(self.tickets))
         self.check(batch, ours.outputs, theirs.outputs)
         for side, run in ((self.ours, ours), (self.theirs, theirs)):
             side.plain_us.append(max(run.wall_s - echo_s, 0.1 * run.wall_s) / calls * 1e6)
@@ -139,8 +114,7 @@ class Bench:
     def empty_block(self) -> None:
         """Empty kernels in place of the last block's calls."""
         few = (self.tickets * _EMPTY_CALLS)[:_EMPTY_CALLS]
-        runs = [arm.echo_gated(few) for arm in self._arms]
-        ours, theirs = runs[::-1] if self.candidate_first else runs
+        ours, theirs = self.in_turn(lambda arm: arm.echo_gated(few))
         self.empty.take(ours)
         self.ours.empty_us.append(float(np.mean(ours.stream_us[_COUNTED_FROM:])))
         self.theirs.empty_us.append(float(np.mean(theirs.stream_us[_COUNTED_FROM:])))
@@ -154,7 +128,7 @@ class Bench:
         """Calls per block, by the time and the memory that one takes."""
         pair = self.gated_pair(1)
         wall_s = max(run.calls[0].posted_s for run in pair)
-        held = tensors([self.tickets[0].inputs, pair[0].outputs])
+        held = tensors([self.tickets[0].inputs, pair[0].calls[0].output])
         most = max(1, _BLOCK_BYTES // max(sum(tensor.nbytes for tensor in held), 1))
         return max(1, min(SLOTS, most, round(_BLOCK_WALL_S / wall_s)))
 

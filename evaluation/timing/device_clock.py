@@ -23,8 +23,8 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from evaluation.settings import TimingSettings
-from evaluation.timing.clock import Batch, Check
 from evaluation.timing.device_bench import Bench
+from evaluation.timing.pair import Batch, Check
 from evaluation.timing.statistics import latency, speedup
 from evaluation.verdict import EndToEnd, Timing
 from evaluation.worker.device_arm import DeviceArm

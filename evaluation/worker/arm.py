@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-
 from evaluation.building.request import BuildReply, BuildRequest
 from evaluation.errors import CandidateFault
 from evaluation.serialize import from_plain, to_plain
@@ -21,6 +19,7 @@ from evaluation.worker import codec, weights, wire
 from evaluation.worker.answer import OneTensor
 from evaluation.worker.buffers import ProcessMemory, SharedBuffer, payload_bytes
 from evaluation.worker.handle import Worker, protocol_fault
+from evaluation.worker.setup import Setup
 from evaluation.worker.ticket import Ticket, announced
 from evaluation.worker.wire import Frame, Kind
 from problems.problem import ProblemError
@@ -57,24 +56,6 @@ class Arm(Protocol):
     def echo(self, tickets: Sequence[Ticket]) -> float:
         """Seconds that they take when the arm answers at once: what nothing that runs there can save."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What a class is constructed with: the judge's secret seed, arguments, and weights by name.
-
-    `given` names the weights that do not come from running the reference's constructor under the seed.
-    """
-
-    seed: int
-    init_inputs: list[Any]
-    weights: dict[str, torch.Tensor]
-    given: list[str]
-    dtype: torch.dtype
-    tf32: bool = False
-    """Whether TF32 is permitted on a device."""
-    compiled: bool = False
-    """Whether the module is to be compiled by torch."""
 
 
 @dataclass(slots=True)

@@ -94,18 +94,17 @@ class DeviceArm(WorkerArm):
     def answers(self, tickets: Sequence[Ticket]) -> list[Any]:
         """See Arm. The first call is gated: then a time limit of its own holds for what it does on the device."""
         if self._fresh or secrets.randbelow(2):
-            return self.run_gated(tickets[:SLOTS]).outputs + [
-                output for rest in _slices(tickets[SLOTS:]) for output in self.run_gated(rest).outputs
-            ]
+            return [output for part in _slices(tickets) for output in self.run_gated(part).outputs]
         return self.run(tickets).outputs
 
     def run(self, tickets: Sequence[Ticket]) -> ArmRun:
         """See Arm: plain calls."""
-        return _as_run(self._calls(tickets, Kind.RUN))
+        calls = self._calls(tickets, Kind.RUN)
+        return ArmRun([_on_device(call.output) for call in calls], _posted_s(calls))
 
     def echo(self, tickets: Sequence[Ticket]) -> float:
         """See Arm. What is done beside a call on a device is done here too; only for an arm that has run a ticket."""
-        return _as_run(self._calls(tickets, Kind.ECHO)).wall_s
+        return _posted_s(self._calls(tickets, Kind.ECHO))
 
     def rehearse(self, tickets: Sequence[Ticket]) -> float:
         """See Arm; the same as an echo."""
@@ -117,14 +116,14 @@ class DeviceArm(WorkerArm):
         `decoys`, one for each ticket: the worker queues the call with these inputs in place, and the ticket's come when
         it has been stopped. What was done before the gate opened was then done in vain. The inputs lie in the cache.
         """
-        return self._gated_calls(tickets, Kind.GATED, decoys or [None] * len(tickets))
+        return self._gated_calls(tickets, Kind.GATED, decoys)
 
     def echo_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
         """The same with an empty kernel in place of each call; only for an arm that has run a ticket.
 
         Behind gates also where the arm's calls are not.
         """
-        return self._gated_calls(tickets, Kind.GATED_ECHO, [None] * len(tickets))
+        return self._gated_calls(tickets, Kind.GATED_ECHO)
 
     def close(self) -> None:
         """End the worker and give its buffers back."""
@@ -133,7 +132,7 @@ class DeviceArm(WorkerArm):
         for buffer in buffers or ():
             buffer.close()
 
-    def _gated_calls(self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket | None]) -> GatedRun:
+    def _gated_calls(self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket] = ()) -> GatedRun:
         calls = self._calls(tickets, question, decoys)
         with self._blamed():
             self.worker.resume()
@@ -147,11 +146,9 @@ class DeviceArm(WorkerArm):
                 raise protocol_fault("a time of one of its calls is none")
         return GatedRun(calls=calls, stream_us=spans[::2], all_us=spans[1::2])
 
-    def _calls(
-        self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket | None] = ()
-    ) -> list[DeviceCall]:
+    def _calls(self, tickets: Sequence[Ticket], question: Kind, decoys: Sequence[Ticket] = ()) -> list[DeviceCall]:
         with self._blamed(), _memory_left():
-            self._make_room(max(ticket.flat.numel() for ticket in tickets))
+            self._make_room(max(ticket.apart.numel() for ticket in tickets))
             self.worker.park()
             self.worker.begin_exchanges(self._limit_s())
             pairs = enumerate(zip_longest(tickets, decoys))
@@ -212,7 +209,7 @@ class DeviceArm(WorkerArm):
             self.gated = self._expired_in_a_row < _UNGATED_AFTER
         return DeviceCall(
             output=output,
-            inputs=None if echo or self.inputs_may_change else inputs.begins(ticket.flat.numel()),
+            inputs=None if echo or self.inputs_may_change else inputs.begins(ticket.apart.numel()),
             posted_s=wall_s + opened_s,
             opened_s=opened_s,
             marked_s=marked_s,
@@ -279,8 +276,8 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.view(torch.int64), other.view(torch.int64))
 
 
-def _as_run(calls: Sequence[DeviceCall]) -> ArmRun:
-    return ArmRun([_on_device(call.output) for call in calls], sum(call.posted_s for call in calls))
+def _posted_s(calls: Sequence[DeviceCall]) -> float:
+    return sum(call.posted_s for call in calls)
 
 
 def _slices(tickets: Sequence[Ticket]) -> Iterator[Sequence[Ticket]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from evaluation.device.memory import staged
+from evaluation.device.memory import out_of_the_way
 from evaluation.worker import codec
 from evaluation.worker.buffers import Region, payload_bytes
 
@@ -23,12 +23,11 @@ class Ticket:
     """The arguments of the call."""
     described: bytes
     """The inputs as the codec says them."""
-    flat: torch.Tensor
-    """Their tensors, one after the other, as bytes; between them zeros, never what the judge's memory held."""
     staged: memoryview
-    """The same, where it lies on the CPU; empty elsewhere."""
+    """For calls on the CPU: their tensors, one after the other, as bytes; between them zeros, never what the judge's
+    memory held. Empty elsewhere."""
     apart: torch.Tensor
-    """The same, for calls on a device, as `evaluation.device.memory.staged` has it; empty elsewhere."""
+    """The same for calls on a device, out of the way as `evaluation.device.memory` has it; empty elsewhere."""
 
     @classmethod
     def of(cls, inputs: list[Any], device: str = "cpu") -> Ticket:
@@ -36,8 +35,8 @@ class Ticket:
         flat = torch.zeros(payload_bytes(inputs), dtype=torch.uint8, device=device)
         described = codec.encode(inputs, Region(flat, 0, flat.nbytes), strict=True)
         if device == "cpu":
-            return cls(inputs, described, flat, flat.numpy().data, flat[:0])
-        return cls(inputs, described, flat, memoryview(b""), staged(flat))
+            return cls(inputs, described, flat.numpy().data, flat[:0])
+        return cls(inputs, described, memoryview(b""), out_of_the_way(flat))
 
 
 def announced(tickets: Sequence[Ticket]) -> Iterator[tuple[Ticket, bytes]]:

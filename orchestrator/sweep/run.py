@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -17,7 +17,7 @@ from orchestrator.limits.summary import write_settings
 from orchestrator.report.page import write_cell_page
 from orchestrator.report.report import write_report
 from orchestrator.report.tables import format_table
-from orchestrator.settings import CHECKOUT, LauncherSettings, TrackingSettings, settings_of
+from orchestrator.settings import CHECKOUT, LauncherSettings, TrackingSettings
 from orchestrator.store.control import Control, Pauser
 from orchestrator.store.files import write_atomic
 from orchestrator.store.index import Row
@@ -86,7 +86,7 @@ def run(sweep: Sweep, progress: TextIO = sys.stderr) -> Outcome:
     store = sweep.store
     done = {uid: row for uid, row in store.rows().items() if uid in sweep.cells}
     pending = {uid: cell for uid, cell in sweep.cells.items() if uid not in done}
-    require(settings_of(cell).evaluation.device for cell in _one_of_each_evaluation(pending))
+    require(cell.identity["evaluation"]["device"] for cell in pending.values())
     notes = _launch(sweep, prepare(sweep, pending), done, progress) if pending else _tidy(sweep)
     rows = store.rows() if pending else done
     finished = [rows[uid] for uid in sweep.cells if uid in rows]
@@ -100,10 +100,6 @@ def run(sweep: Sweep, progress: TextIO = sys.stderr) -> Outcome:
         report=store.root / "report.html",
         notes=notes,
     )
-
-
-def _one_of_each_evaluation(cells: Mapping[str, Cell]) -> Iterable[Cell]:
-    return {cell.evaluation: cell for cell in cells.values()}.values()
 
 
 def summary(sweep: Sweep, outcome: Outcome) -> str:

@@ -25,7 +25,7 @@ this above 1: the interval of its speed-up must begin below."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One folder: `candidate.py`, `expect.yaml`, and `problem.py` where no other problem fits."""
+    """One folder: `expect.yaml`, `candidate.py` unless it names another one, and `problem.py` where no other fits."""
 
     id: str
     folder: Path
@@ -49,6 +49,8 @@ class Entry:
     note: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
     draws: int | None = None
+    candidate: str = ""
+    """A stem of tests/data/candidates, where it is one of these."""
     open_hole: str = ""
     """Why it is not caught every time. The benchmark counts it as not caught; the suite expects that it may pass."""
     slow: bool = False
@@ -61,7 +63,9 @@ class Entry:
     @property
     def solution(self) -> Solution:
         """The candidate."""
-        return Solution(source=(self.folder / "candidate.py").read_text(), language=self.language)
+        named = DATA / "candidates" / f"{self.candidate}.py"
+        path = named if self.candidate else self.folder / "candidate.py"
+        return Solution(source=path.read_text(), language=self.language)
 
     def load_problem(self) -> Problem:
         """The problem that it is put to."""
