@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ _CONNECT_LIMIT_S = 60.0
 _WRITE_LIMIT_S = 60.0
 _OWN_PROCESSES = 64
 """Processes and threads that ncu itself may have, beside the candidate's."""
+
+Begin = Callable[[Path, ExitStack], "Counting"]
 
 
 class Counting:
@@ -84,6 +87,44 @@ class Counting:
         except ncu.NcuError as error:
             return error
         return otherwise
+
+
+class Ready:
+    """One Counting that was begun before it is asked for: most of its start is the import of torch."""
+
+    def __init__(self, begin: Begin) -> None:
+        """`begin` starts one with the ncu at a path; what it holds goes to the stack. It may raise NcuError."""
+        self._begin = begin
+        self._program: Path | None = None
+        self._counting: Counting | None = None
+        self._held = ExitStack()
+
+    def refill(self) -> None:
+        """Begin one unless there is one. What hinders it is said when it is taken."""
+        if self._counting is not None:
+            return
+        try:
+            self._program = ncu.find()
+            with ExitStack() as held:
+                self._counting = self._begin(self._program, held)
+                self._held = held.pop_all()
+        except ncu.NcuError:
+            self._counting = None
+
+    def take(self, held: ExitStack) -> Counting:
+        """The one that is ready, else a new one; `held` ends it. Raises NcuError where there can be none."""
+        program = ncu.find()
+        counting, self._counting = self._counting, None
+        if counting is None or program != self._program:
+            self.close()
+            return self._begin(program, held)
+        held.push(self._held.pop_all())
+        return counting
+
+    def close(self) -> None:
+        """End the one that nobody took."""
+        self._counting = None
+        self._held.close()
 
 
 def _started(order: list[str], folder: str, threads: int) -> tuple[subprocess.Popen[bytes], int]:

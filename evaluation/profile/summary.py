@@ -103,9 +103,10 @@ class _Figures:
         for precision, factors in names.SCALAR.items():
             self._put(f"{precision}_flops", list(factors), self._scalar(factors))
         tensor: dict[str, float] = {}
-        for precision, counters in names.TENSOR.items():
+        for precision, ways in names.TENSOR.items():
             key = f"tensor_{precision}_flops"
-            self._put(key, list(counters), self._total)
+            possible = (way for way in ways if all(name in kernel.values for kernel in self._kernels for name in way))
+            self._put(key, list(next(possible, ways[0])), self._total)
             if key in self.metrics:
                 tensor[precision] = self.metrics[key]
         self._dominant_pipe()

@@ -31,7 +31,7 @@ def test_kernels_are_read_in_order_with_their_values():
 def test_what_a_device_has_not_is_missing_and_not_zero():
     first, second = ncu.parse(output("two"))
     assert metrics.L1_HIT not in first.values and second.values[metrics.L1_HIT] == 40
-    assert metrics.TENSOR["fp8"][0] not in second.values
+    assert metrics.TENSOR["fp8"][0][0] not in second.values
 
 
 def test_numbers_with_separators_are_numbers():
