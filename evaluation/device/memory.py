@@ -124,17 +124,17 @@ class DeviceBuffer:
             os.close(descriptor)
         return cls(handle.value, size)
 
-    def region(self, place: int = 0) -> Region:
-        """All of it from `place` on, to be filled from its start."""
-        return Region(self.flat[place:], 0, self.size - place)
+    def region(self) -> Region:
+        """All of it, to be filled from its start."""
+        return Region(self.flat, 0, self.size)
 
-    def fill(self, data: torch.Tensor, place: int = 0) -> None:
-        """Have these bytes, which `staged` gave, lie at `place`. Returns before that is done."""
-        self.flat[place : place + data.numel()].copy_(data, non_blocking=True)
+    def fill(self, data: torch.Tensor) -> None:
+        """Begin with these bytes, which `staged` gave. Returns before that is done."""
+        self.flat[: data.numel()].copy_(data, non_blocking=True)
 
-    def copy(self, place: int, count: int) -> torch.Tensor:
-        """`count` bytes, as `staged` copies them."""
-        return staged(self.flat[place : place + count])
+    def begins(self, count: int) -> torch.Tensor:
+        """A copy of the first `count` bytes, as `staged` makes it."""
+        return staged(self.flat[:count])
 
     def close(self) -> None:
         """Unmap it. No tensor that lies in it may be used afterwards."""

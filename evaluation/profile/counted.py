@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,27 +29,40 @@ _WRITE_LIMIT_S = 60.0
 _OWN_PROCESSES = 64
 """Processes and threads that ncu itself may have, beside the candidate's."""
 
-Begin = Callable[[Path, ExitStack], "Counting"]
+Begin = Callable[[Path], "Counting"]
 
 
 class Counting:
     """ncu, and the worker in it. Starting takes seconds, in which other things may be done."""
 
-    def __init__(self, program: Path, harness: Path, limits: LimitSettings, threads: int, held: ExitStack) -> None:
-        """Start `program`, an ncu; `held` ends it. Raises NcuError if it cannot be started."""
-        name = held.enter_context(tempfile.TemporaryDirectory(prefix="ncu-", dir=lane.runtime_folder()))
-        self._held = held
+    def __init__(self, program: Path, harness: Path, limits: LimitSettings, threads: int) -> None:
+        """Start `program`, an ncu. Raises NcuError if it cannot be started."""
+        self.program = program
         self._limits = replace(limits, processes=limits.processes + _OWN_PROCESSES)
-        self._home, self._log = Path(name, "home"), Path(name, "log.csv")
-        self._home.mkdir()
-        self._listener = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        self._listener.bind(f"{name}/socket")
-        self._listener.listen(1)
-        target = [sys.executable, "-m", "evaluation.profile.target", f"{name}/socket", str(self._home), str(harness)]
-        order = ncu.command(program, self._log, metrics.asked(), target)
-        self._process, self._output_fd = _started(order, name, threads)
-        held.callback(self._process.wait)
-        held.callback(_end, self._process)
+        with ExitStack() as held:
+            name = held.enter_context(tempfile.TemporaryDirectory(prefix="ncu-", dir=lane.runtime_folder()))
+            self._home, self._log = Path(name, "home"), Path(name, "log.csv")
+            self._home.mkdir()
+            self._listener = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._listener.bind(f"{name}/socket")
+            self._listener.listen(1)
+            target = [
+                sys.executable,
+                "-m",
+                "evaluation.profile.target",
+                f"{name}/socket",
+                str(self._home),
+                str(harness),
+            ]
+            order = ncu.command(program, self._log, metrics.asked(), target)
+            self._process, self._output_fd = _started(order, name, threads)
+            held.callback(self._process.wait)
+            held.callback(_end, self._process)
+            self._held = held.pop_all()
+
+    def close(self) -> None:
+        """End it and whatever runs in it."""
+        self._held.close()
 
     def worker(self) -> Worker:
         """One that is ready to load a candidate; to be asked once. Raises NcuError if it does not come."""
@@ -93,38 +106,29 @@ class Ready:
     """One Counting that was begun before it is asked for: most of its start is the import of torch."""
 
     def __init__(self, begin: Begin) -> None:
-        """`begin` starts one with the ncu at a path; what it holds goes to the stack. It may raise NcuError."""
+        """`begin` starts one with the ncu at a path, or raises NcuError."""
         self._begin = begin
-        self._program: Path | None = None
         self._counting: Counting | None = None
-        self._held = ExitStack()
 
     def refill(self) -> None:
         """Begin one unless there is one. What hinders it is said when it is taken."""
-        if self._counting is not None:
-            return
-        try:
-            self._program = ncu.find()
-            with ExitStack() as held:
-                self._counting = self._begin(self._program, held)
-                self._held = held.pop_all()
-        except ncu.NcuError:
-            self._counting = None
+        if self._counting is None:
+            with suppress(ncu.NcuError):
+                self._counting = self._begin(ncu.find())
 
-    def take(self, held: ExitStack) -> Counting:
-        """The one that is ready, else a new one; `held` ends it. Raises NcuError where there can be none."""
+    def take(self) -> Counting:
+        """The one that is ready, else a new one; the caller closes it. Raises NcuError where there can be none."""
         program = ncu.find()
-        counting, self._counting = self._counting, None
-        if counting is None or program != self._program:
+        if self._counting is not None and self._counting.program != program:
             self.close()
-            return self._begin(program, held)
-        held.push(self._held.pop_all())
-        return counting
+        counting, self._counting = self._counting, None
+        return counting or self._begin(program)
 
     def close(self) -> None:
         """End the one that nobody took."""
-        self._counting = None
-        self._held.close()
+        if self._counting is not None:
+            self._counting.close()
+            self._counting = None
 
 
 def _started(order: list[str], folder: str, threads: int) -> tuple[subprocess.Popen[bytes], int]:

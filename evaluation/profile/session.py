@@ -56,21 +56,22 @@ def profile_on_device(tools: Tools, problem: Problem, solution: Solution, peaks:
     """
     session = _Session(tools, _Case.drawn(problem, solution, tools.settings))
     with ExitStack() as held:
-        counting: Counting | None = None
-        refused = ""
+        counting, refused = None, ""
         try:
-            counting = tools.ready.take(held)
+            counting = tools.ready.take()
+            held.callback(counting.close)
         except ncu.NcuError as error:
             refused = str(error)
-        session.beside_counters()
-        profile = None
+        session.measure()
         if counting is not None:
             try:
                 profile = session.with_counters(summarise(session.counted(counting), peaks))
             except (ncu.NcuError, CandidateFault, ValueError) as error:
                 refused = str(error)
+    if refused:
+        profile = session.without_counters(refused)
     tools.ready.refill()
-    return replace(profile or session.without_counters(refused), wall_s=session.wall_s)
+    return replace(profile, wall_s=session.wall_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,26 +98,21 @@ class _Session:
     case: _Case
     metrics: dict[str, float] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    traced: list[tuple[str, float]] = field(default_factory=list)
     wall_s: dict[str, float] = field(default_factory=dict)
 
-    def beside_counters(self) -> None:
-        """Launches, memory and energy of both."""
+    def measure(self) -> None:
+        """Memory and energy of both, and the reference's launches."""
         known = self.tools.reference_of(self.case.problem)
         self.metrics |= known
-        for who in ("kernel",) if known else ("reference", "kernel"):
-            try:
-                self._measure(who)
-            except (CandidateFault, ProblemError) as error:
-                for figure in _FIGURES:
-                    if f"{who}_{figure}" not in self.metrics:
-                        self.absent.setdefault(f"{who}_{figure}", f"it failed when it was profiled: {error}"[:300])
-        names = [f"reference_{figure}" for figure in _FIGURES]
-        if not known and all(name in self.metrics for name in names):
-            self.tools.keep_reference(self.case.problem, {name: self.metrics[name] for name in names})
-        launches = [self.metrics.get(f"{who}_launches") for who in ("reference", "kernel")]
-        if launches[0] is not None and launches[1]:
-            self.metrics["fusion_ratio"] = launches[0] / launches[1]
+        if not known:
+            with self._told("reference"), self._arm("reference") as arm, _device():
+                self._peak_and_energy("reference", arm)
+                self._traced("reference", arm)
+            names = [f"reference_{figure}" for figure in _FIGURES]
+            if all(name in self.metrics for name in names):
+                self.tools.keep_reference(self.case.problem, {name: self.metrics[name] for name in names})
+        with self._told("kernel"), self._arm("kernel") as arm, _device():
+            self._peak_and_energy("kernel", arm)
 
     def counted(self, counting: Counting) -> list[ncu.Kernel]:
         """The candidate's kernels by ncu. Raises NcuError or CandidateFault where there are none."""
@@ -131,44 +127,60 @@ class _Session:
 
     def with_counters(self, profile: Profile) -> Profile:
         """Everything. Launches and their durations are ncu's."""
-        metrics = self.metrics | profile.metrics
-        if self.metrics.get("reference_launches"):
-            metrics["fusion_ratio"] = self.metrics["reference_launches"] / profile.metrics["kernel_launches"]
+        self.metrics |= profile.metrics
         words = profile.words | {
             "counters": "ncu, caches emptied before each pass, clocks as they are",
             "counters_sandbox": Level.PROCESS.describe(),
         }
-        absent = {key: why for key, why in (self.absent | profile.absent).items() if key not in metrics}
-        return replace(profile, metrics=metrics, absent=absent, words=words)
+        return replace(profile, metrics=self._compared(), absent=self._absent(profile.absent), words=words)
 
     def without_counters(self, reason: str) -> Profile:
         """What there is: launches and durations by torch's trace."""
-        absent = self.absent | dict.fromkeys(_COUNTED_BLOCKS, reason)
+        kernels: list[ProfiledKernel] = []
         words = {}
-        if self.traced:
-            self.metrics["device_time_us"] = sum(us for _, us in self.traced)
+        with self._told("kernel"), self._arm("kernel") as arm, _device():
+            kernels = [ProfiledKernel(name=name, device_time_us=us) for name, us in self._traced("kernel", arm)]
+        if kernels:
+            self.metrics["device_time_us"] = sum(kernel.device_time_us for kernel in kernels)
             words["counters"] = "none; launches and durations by torch's profiler (CUPTI), caches warm"
-        kernels = [ProfiledKernel(name=name, device_time_us=us) for name, us in self.traced]
-        return Profile(metrics=self.metrics, absent=absent, words=words, kernels=kernels)
+        absent = self._absent(dict.fromkeys(_COUNTED_BLOCKS, reason))
+        return Profile(metrics=self._compared(), absent=absent, words=words, kernels=kernels)
 
-    def _measure(self, who: str) -> None:
-        inputs = self.case.inputs
-        with self._arm(who) as arm, _device():
-            with self._clocked(f"{who}'s memory"):
-                self.metrics[f"{who}_peak_bytes"] = float(arm.peak_bytes(inputs))
-            with self._clocked(f"{who}'s trace"):
-                kernels = arm.kernels(inputs)
-            if who == "kernel":
-                self.traced = kernels
-            if kernels:
-                self.metrics[f"{who}_launches"] = float(len(kernels))
-            else:
-                self.absent[f"{who}_launches"] = "torch's profiler saw no kernel in the forward"
-            try:
-                with self._clocked(f"{who}'s energy"), Device(gpu_uuid()) as device:
-                    self._measure_energy(who, arm, device)
-            except DeviceStateAbsent as error:
-                self.absent[f"{who}_energy_mj"] = str(error)
+    def _compared(self) -> dict[str, float]:
+        launches = [self.metrics.get(f"{who}_launches") for who in ("reference", "kernel")]
+        if launches[0] is not None and launches[1]:
+            self.metrics["fusion_ratio"] = launches[0] / launches[1]
+        return self.metrics
+
+    def _absent(self, more: dict[str, str]) -> dict[str, str]:
+        return {key: why for key, why in (self.absent | more).items() if key not in self.metrics}
+
+    @contextmanager
+    def _told(self, who: str) -> Iterator[None]:
+        """What fails in here leaves its figures absent."""
+        try:
+            yield
+        except (CandidateFault, ProblemError) as error:
+            why = f"it failed when it was profiled: {error}"[:300]
+            self.absent |= {f"{who}_{figure}": why for figure in _FIGURES}
+
+    def _traced(self, who: str, arm: ProfileArm) -> list[tuple[str, float]]:
+        with self._clocked(f"{who}'s trace"):
+            kernels = arm.kernels(self.case.inputs)
+        if kernels:
+            self.metrics[f"{who}_launches"] = float(len(kernels))
+        else:
+            self.absent[f"{who}_launches"] = "torch's profiler saw no kernel in the forward"
+        return kernels
+
+    def _peak_and_energy(self, who: str, arm: ProfileArm) -> None:
+        with self._clocked(f"{who}'s memory"):
+            self.metrics[f"{who}_peak_bytes"] = float(arm.peak_bytes(self.case.inputs))
+        try:
+            with self._clocked(f"{who}'s energy"), Device(gpu_uuid()) as device:
+                self._measure_energy(who, arm, device)
+        except DeviceStateAbsent as error:
+            self.absent[f"{who}_energy_mj"] = str(error)
 
     def _measure_energy(self, who: str, arm: ProfileArm, device: Device) -> None:
         """Of the whole board while calls follow each other, what it draws when idle included, per call."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,11 +33,11 @@ class Tools:
     def of(cls, settings: EvaluationSettings, builder: Builder, worker: Callable[[], Worker], cache_dir: Path) -> Tools:
         """Nothing is started yet."""
 
-        def begin(program: Path, held: ExitStack) -> Counting:
+        def begin(program: Path) -> Counting:
             if settings.require_sandbox > Level.PROCESS:
                 wanted = f"evaluation.require_sandbox={settings.require_sandbox}"
                 raise NcuError(f"{wanted}, and ncu needs sandbox level 0")
-            return Counting(program, harness.build(cache_dir), settings.limits, settings.cpu_threads, held)
+            return Counting(program, harness.build(cache_dir), settings.limits, settings.cpu_threads)
 
         return cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin))
 

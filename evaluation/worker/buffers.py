@@ -15,7 +15,7 @@ import torch
 
 from evaluation.worker.wire import WireError
 
-ALIGNMENT = 512
+_ALIGNMENT = 512
 """Of a tensor in a buffer: what torch's own allocator on CUDA gives, so that vector loads and tensor maps fit."""
 _MOST_READ_BYTES = 2**30
 _FEW_BYTES = 2**14
@@ -122,7 +122,7 @@ class Region:
     def take(self, place: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """See Source; no copy."""
         count = elements * dtype.itemsize
-        if place % ALIGNMENT or place < self._start or place + count > self._end:
+        if place % _ALIGNMENT or place < self._start or place + count > self._end:
             raise WireError("a tensor lies outside its buffer")
         return self._flat[place : place + count].view(dtype)
 
@@ -165,7 +165,7 @@ class SharedBuffer:
 
 def aligned(count: int) -> int:
     """`count` rounded up to where the next tensor may begin."""
-    return -(-count // ALIGNMENT) * ALIGNMENT
+    return -(-count // _ALIGNMENT) * _ALIGNMENT
 
 
 def payload_bytes(value: object) -> int:

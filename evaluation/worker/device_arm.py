@@ -32,7 +32,6 @@ from evaluation.verdict import Fault, Status
 from evaluation.worker import codec, wire
 from evaluation.worker.answer import OneTensor
 from evaluation.worker.arm import ArmRun, WorkerArm
-from evaluation.worker.buffers import ALIGNMENT
 from evaluation.worker.device_calls import CALL_LAYOUT, COUNT_LAYOUT, MAP_LAYOUT
 from evaluation.worker.handle import protocol_fault
 from evaluation.worker.ticket import Ticket
@@ -40,9 +39,6 @@ from evaluation.worker.wire import Frame, Kind
 
 _PATIENCE_S = 0.1
 """After this long without the call's end the worker is let go on, so that it can say what is wrong."""
-_PLACES_BYTES = 32 * 2**20
-"""Inputs lie somewhere else in a stretch of this size at each call: how far a processor is from where they lie would
-otherwise be a property of the process that is timed."""
 _UNGATED_AFTER = 3
 """Gates in a row that gave up before the judge opened them, after which this arm is not gated any more."""
 
@@ -179,12 +175,11 @@ class DeviceArm(WorkerArm):
         gated = question is Kind.GATED_ECHO or (self.gated and question is Kind.GATED)
         # Inputs that lie otherwise in the buffer would be nonsense to a call that is made before they are replaced.
         decoy = decoy if gated and decoy is not None and decoy.described == ticket.described else None
-        place = _anywhere(inputs.size - ticket.apart.numel())
-        inputs.fill((decoy or ticket).apart, place)
+        inputs.fill((decoy or ticket).apart)
         outputs.fill(self._poison)
         (page.close_gate if gated else page.leave_open)(number)
         described = b"" if ticket.described == self._described else ticket.described
-        payload = CALL_LAYOUT.pack(number, slot, place, bool(described)) + described
+        payload = CALL_LAYOUT.pack(number, slot, bool(described)) + described
         posted = Frame(question, secrets.randbits(64), payload)
         torch.cuda.synchronize()
         begun, wall_s = self.worker.exchange(wire.head(posted) + payload)
@@ -195,7 +190,7 @@ class DeviceArm(WorkerArm):
             answer, wall_s, alike = frame.payload, wall_s + more_s, None
         self._described, self._fresh = ticket.described, False
         if decoy is not None:
-            inputs.fill(ticket.apart, place)
+            inputs.fill(ticket.apart)
             torch.cuda.synchronize()
         released = time.perf_counter()
         if gated:
@@ -214,7 +209,7 @@ class DeviceArm(WorkerArm):
             self.gated = self._expired_in_a_row < _UNGATED_AFTER
         return DeviceCall(
             output=output,
-            inputs=None if echo or self.inputs_may_change else inputs.copy(place, ticket.apart.numel()),
+            inputs=None if echo or self.inputs_may_change else inputs.begins(ticket.apart.numel()),
             posted_s=wall_s + opened_s,
             opened_s=opened_s,
             marked_s=marked_s,
@@ -236,7 +231,7 @@ class DeviceArm(WorkerArm):
 
     def _make_room(self, input_bytes: int) -> None:
         """Buffers on the device; larger ones are handed over when they are too small."""
-        sizes = input_bytes + _PLACES_BYTES, max(self.most_output_bytes, 1)
+        sizes = max(input_bytes, 1), max(self.most_output_bytes, 1)
         buffers = self._buffers
         if buffers is not None and all(buffer.size >= size for buffer, size in zip(buffers, sizes, strict=True)):
             return
@@ -270,11 +265,6 @@ def _memory_left() -> Iterator[None]:
     except (torch.OutOfMemoryError, DeviceFull) as error:
         text = "it left the evaluator no memory on the device"
         raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
-
-
-def _anywhere(room: int) -> int:
-    """A place with `room` bytes behind it at least, where any tensor may begin."""
-    return ALIGNMENT * secrets.randbelow(max(room, 0) // ALIGNMENT + 1)
 
 
 def _on_device(output: Any) -> Any:

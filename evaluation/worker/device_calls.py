@@ -20,9 +20,8 @@ from evaluation.worker.wire import Frame, Kind
 
 MAP_LAYOUT = struct.Struct("<QQ")
 """Payload of MAP_DEVICE: bytes of the inputs' and of the outputs' buffer, whose descriptors come in this order."""
-CALL_LAYOUT = struct.Struct("<IIQI")
-"""Head of a call's payload: number of the gate, slot of the span, place of the inputs in their buffer, whether a
-description of them follows."""
+CALL_LAYOUT = struct.Struct("<III")
+"""Head of a call's payload: number of the gate, slot of the span, whether a description of the inputs follows."""
 COUNT_LAYOUT = struct.Struct("<I")
 """Payload of SPANS: how many."""
 
@@ -45,9 +44,7 @@ class DeviceCalls:
         self._last_error = _error_reader()
         self._inputs: DeviceBuffer | None = None
         self._outputs: DeviceBuffer | None = None
-        self._description = b""
         self._arguments: list[Any] = []
-        self._place = -1
         self._output: Any = None
 
     def map(self, frame: Frame) -> None:
@@ -63,11 +60,9 @@ class DeviceCalls:
     def answer(self, frame: Frame, model: Model) -> bytes:
         """Make the call, or for an echo none; returns where the output lies in the buffer, once all of it is queued."""
         assert self._inputs is not None
-        number, slot, place, described = CALL_LAYOUT.unpack_from(frame.payload)
+        number, slot, described = CALL_LAYOUT.unpack_from(frame.payload)
         if described:
-            self._description = frame.payload[CALL_LAYOUT.size :]
-        if described or place != self._place:
-            self._arguments, self._place = decode(self._description, self._inputs.region(place)), place
+            self._arguments = decode(frame.payload[CALL_LAYOUT.size :], self._inputs.region())
         with torch.no_grad(), torch.cuda.stream(self._stream):
             if frame.kind in (Kind.GATED, Kind.GATED_ECHO):
                 return self._gated(number, slot, model if frame.kind is Kind.GATED else None)
