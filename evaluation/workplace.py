@@ -31,6 +31,8 @@ from evaluation.worker.ticket import Ticket
 _PROBE_SIZE = 256
 _HOARD = 0.5
 """A candidate beside which the evaluator has too little memory is to blame when it held this share of the device's."""
+_PLENTY = 0.75
+"""Share of the device's memory that must be free for workers beyond those of the next evaluation."""
 _GIVEN_BACK_S = 2.0
 """Until what a process held is free again after its end."""
 
@@ -150,9 +152,8 @@ class OnDevice:
             )
         self._settings = settings
         self._zygote = zygote
-        # For correctness, and both arms of each pair.
-        self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
-        self._pool.refill()
+        self._pool = Pool(zygote, settings.limits)
+        self._refill()
         self._uuid = gpu_uuid()
         try:
             self._state: Device | None = Device(self._uuid)
@@ -185,7 +186,7 @@ class OnDevice:
     @contextmanager
     def held_for_timing(self) -> Iterator[Callable[[WorkerArm], None]]:
         """See Workplace."""
-        self._pool.settle()
+        self._pool.settle(2 * self._settings.timing.process_pairs)
         with lane.device_held(self._uuid):
             yield _as_it_is
 
@@ -208,7 +209,7 @@ class OnDevice:
 
     def between(self) -> None:
         """See Workplace: a known computation must still come out as it did."""
-        self._pool.refill()
+        self._refill()
         try:
             right = torch.equal(self._probed(), self._known)
         except torch.OutOfMemoryError as error:
@@ -223,6 +224,13 @@ class OnDevice:
         self._pool.close()
         if self._state is not None:
             self._state.close()
+
+    def _refill(self) -> None:
+        """Have workers for one evaluation, and for the next one where there is memory: starting takes a second."""
+        # For correctness, and both arms of each pair.
+        workers = 1 + 2 * self._settings.timing.process_pairs
+        free_bytes, total_bytes = torch.cuda.mem_get_info()
+        self._pool.refill(2 * workers if free_bytes > _PLENTY * total_bytes else workers)
 
     def _conditions(self) -> list[Conditions]:
         own = (os.getpid(), *processes.descendants(self._zygote.pid))

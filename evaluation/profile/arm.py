@@ -14,6 +14,7 @@ from evaluation.worker.handle import protocol_fault
 from evaluation.worker.wire import Kind
 
 _MOST_KERNELS = 10_000
+_MOST_LAUNCHES = 10**7
 
 
 @dataclass(slots=True)
@@ -40,6 +41,13 @@ class ProfileArm(WorkerArm):
         if not isinstance(found, list) or len(found) > _MOST_KERNELS or not all(map(_is_kernel, found)):
             raise protocol_fault("its trace is malformed")
         return [(name, us) for name, us in found]
+
+    def launches(self, inputs: list[Any]) -> int | None:
+        """How many kernels one call queues, by a CUDA graph of it; None where it cannot be captured."""
+        found = self._measured(measured.CAPTURED, inputs, self.limits.call_s)
+        if type(found) is not int or not -1 <= found <= _MOST_LAUNCHES:
+            raise protocol_fault("its count of kernels is malformed")
+        return None if found < 0 else found
 
     def looped(self, inputs: list[Any], seconds: float) -> float:
         """Seconds per call of calls that follow each other for at least `seconds`, and end when this returns."""

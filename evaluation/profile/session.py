@@ -107,7 +107,7 @@ class _Session:
         if not known:
             with self._told("reference"), self._arm("reference") as arm, _device():
                 self._peak_and_energy("reference", arm)
-                self._traced("reference", arm)
+                self._reference_launches(arm)
             names = [f"reference_{figure}" for figure in _FIGURES]
             if all(name in self.metrics for name in names):
                 self.tools.keep_reference(self.case.problem, {name: self.metrics[name] for name in names})
@@ -163,6 +163,16 @@ class _Session:
         except (CandidateFault, ProblemError) as error:
             why = f"it failed when it was profiled: {error}"[:300]
             self.absent |= {f"{who}_{figure}": why for figure in _FIGURES}
+
+    def _reference_launches(self, arm: ProfileArm) -> None:
+        with self._clocked("reference's launches"):
+            captured = arm.launches(self.case.inputs)
+        if captured is None:
+            self._traced("reference", arm)
+        elif captured:
+            self.metrics["reference_launches"] = float(captured)
+        else:
+            self.absent["reference_launches"] = "its forward runs no kernel"
 
     def _traced(self, who: str, arm: ProfileArm) -> list[tuple[str, float]]:
         with self._clocked(f"{who}'s trace"):
