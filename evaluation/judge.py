@@ -23,7 +23,8 @@ from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
 from evaluation.errors import CandidateFault, EvaluatorError
-from evaluation.profile.judged import profile, profiled
+from evaluation.profile.judged import profile, profiled, roofline
+from evaluation.profile.rates import MeasuredRoofline
 from evaluation.profile.session import Tools
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
@@ -75,6 +76,10 @@ class Judge:
     def profile(self, problem: Problem, solution: Solution) -> Profile:
         """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
         return profile(self._tools, problem, solution)
+
+    def roofline(self) -> MeasuredRoofline:
+        """What this GPU was measured to do at most, now or before. Raises EvaluatorError, on a CPU too."""
+        return roofline(self._tools)
 
     def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
         """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""

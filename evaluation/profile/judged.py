@@ -7,8 +7,12 @@ from dataclasses import replace
 
 import torch
 
+from evaluation.errors import EvaluatorError, JudgeLost
+from evaluation.profile.rates import MeasuredRoofline
+from evaluation.profile.roofline import measured_roofline
 from evaluation.profile.session import Tools, absent_on_cpu, profile_on_device
 from evaluation.profile.specs import specs_of
+from evaluation.profile.summary import Peaks
 from evaluation.verdict import Evaluation, Profile, Solution, Stage
 from problems.problem import Problem
 
@@ -17,7 +21,29 @@ def profile(tools: Tools, problem: Problem, solution: Solution) -> Profile:
     """Of a candidate that is right; on a CPU all of it is absent."""
     if tools.settings.device != "cuda":
         return absent_on_cpu()
-    return profile_on_device(tools, problem, solution, specs_of(torch.cuda.get_device_name(0)))
+    peaks, source = _peaks(tools)
+    found = profile_on_device(tools, problem, solution, peaks)
+    return replace(found, words=found.words | {"peaks": source})
+
+
+def roofline(tools: Tools) -> MeasuredRoofline:
+    """See `measured_roofline`. Raises EvaluatorError on a CPU too."""
+    if tools.settings.device != "cuda":
+        raise EvaluatorError("a roofline is measured on a GPU; set evaluation.device=cuda on a machine that has one")
+    return measured_roofline(tools.cache_dir)
+
+
+def _peaks(tools: Tools) -> tuple[Peaks | None, str]:
+    """The vendor's where they are known, else measured ones, else none; and whose word they are."""
+    specs = specs_of(torch.cuda.get_device_name(0))
+    if specs is not None:
+        return specs, f"vendor: {specs.source}"
+    try:
+        return roofline(tools), "measured on this GPU, which is not in the table of vendors' figures"
+    except JudgeLost:
+        raise
+    except EvaluatorError as error:
+        return None, f"none: the GPU is not in the table of vendors' figures, and measuring failed: {error}"[:300]
 
 
 def profiled(tools: Tools, problem: Problem, solution: Solution, evaluation: Evaluation) -> Evaluation:
