@@ -1,9 +1,9 @@
-"""The measurements behind a roofline, on the first CUDA device; some 2 s on an H200. Whoever calls holds the device.
+"""The measurements behind a roofline, on the first CUDA device, in a few seconds. Whoever calls holds the device.
 
 A figure is the best of the medians of ROUNDS rounds of calls, timed by CUDA events between the calls, after as many
 calls as warm the clocks up. Inputs are random: matrices of zeros draw less power and come out faster than real ones.
 
-DRAM: torch's copy of a buffer of up to 2 GiB, and reading it by `bandwidth.cu`; both far larger than the L2 cache.
+DRAM: torch's copy of a buffer of up to 4 GiB, and reading it by `bandwidth.cu`; both far larger than the L2 cache.
 L2: reading a third of it over and over past the L1 cache; more would not fit where each half of the cache keeps copies.
 Products: torch's, of square matrices with the second one transposed, the order that tensor cores read fastest.
 """
@@ -34,7 +34,7 @@ ROUND_S = 0.015
 WARM_UP_S = 0.03
 _LEAST_CALLS, _MOST_CALLS = 3, 100
 _PROBE_CALLS = 5
-_DRAM_BYTES = 2 * 2**30
+_DRAM_BYTES = 4 * 2**30
 _DRAM_MUCH = 8
 """Times the L2 cache, at least."""
 _L2_CALL_BYTES = 4 * 10**9

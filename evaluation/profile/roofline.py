@@ -32,9 +32,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def measured_roofline(cache_dir: Path) -> MeasuredRoofline:
-    """Of the first CUDA device: from the cache, else measured in some 2 s while no other judge uses the device.
+    """Of the first CUDA device: from the cache, else measured in a few seconds while no other judge uses the device.
 
-    At first the measuring code is built too, in some 10 s. Not to be called by who holds the device. Raises
+    At first the measuring code is built too, which takes longer. Not to be called by who holds the device. Raises
     EvaluatorError where it cannot be measured, JudgeLost where the device fails.
     """
     uuid = gpu_uuid()
