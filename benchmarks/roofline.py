@@ -3,8 +3,7 @@
     python benchmarks/roofline.py --commit "$(git rev-parse --short HEAD)" --out benchmarks/results/roofline.json \\
         [--repeats 3]
 
-Each figure comes with its share of the vendor's and how far the repeats are apart. Needs a GPU; takes some seconds for the
-build and a few for each repeat.
+Each figure comes with its share of the vendor's and how far the repeats are apart. Needs a GPU.
 """
 
 from __future__ import annotations

@@ -60,16 +60,13 @@ class Judges:
 
     def evaluate(self, settings: EvaluationSettings, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """The verdict of a free judge. The wait for one is in `wall_s["queue"]`, which no budget is charged for."""
-        asked = time.monotonic()
-        with self._lent(settings) as judge:
-            waited_s = time.monotonic() - asked
+        with self._borrowed(settings) as (judge, waited_s):
             found = judge.evaluate(problem, solution, stage)
-        queue_s = found.wall_s.get("queue", 0.0) + waited_s
-        return dataclasses.replace(found, wall_s={**found.wall_s, "queue": queue_s})
+        return _with_wait(found, waited_s)
 
     def roofline(self, settings: EvaluationSettings) -> MeasuredRoofline:
         """The GPU's, by a free judge."""
-        with self._lent(settings) as judge:
+        with self._borrowed(settings) as (judge, _):
             return judge.roofline()
 
     def busy_s(self) -> float:
@@ -105,12 +102,14 @@ class Judges:
         return Evaluator(settings, self._cache_dir, self._log_path)
 
     @contextmanager
-    def _lent(self, settings: EvaluationSettings) -> Iterator[Evaluator]:
-        """A judge, once one is free; one that failed is ended."""
+    def _borrowed(self, settings: EvaluationSettings) -> Iterator[tuple[Evaluator, float]]:
+        """A judge, and the seconds that it was waited for. One that raises is ended."""
+        asked = time.monotonic()
         judge = self._acquire(settings)
+        waited_s = time.monotonic() - asked
         sound = False
         try:
-            yield judge
+            yield judge, waited_s
             sound = True
         finally:
             self._release(judge, keep=sound)
@@ -156,6 +155,11 @@ class Judges:
         now = time.monotonic()
         self._busy_s += self.at_work * (now - self._since)
         self._since = now
+
+
+def _with_wait(found: Evaluation, waited_s: float) -> Evaluation:
+    queue_s = found.wall_s.get("queue", 0.0) + waited_s
+    return dataclasses.replace(found, wall_s={**found.wall_s, "queue": queue_s})
 
 
 class SharedJudge:
