@@ -94,16 +94,16 @@ def _memory(reader: _Reader, found: Figures) -> None:
     size = min(_DRAM_BYTES, free // 6) // 2**20 * 2**20
     if size < max(_DRAM_MUCH * l2_bytes, 2**20):
         raise EvaluatorError(f"{free / 2**30:.1f} GiB free on the device are too little to measure its bandwidth")
-    source = torch.empty(size, dtype=torch.uint8, device="cuda").random_(generator=_generator())
+    source = torch.empty(size // 8, dtype=torch.int64, device="cuda").random_(generator=_generator())
     target = torch.empty_like(source)
     found.bandwidths[DRAM_COPY] = _rate(lambda: target.copy_(source), 2 * size, size)
     found.bandwidths[DRAM_READ] = _rate(lambda: reader.read(source, 1), size, size)
     if l2_bytes <= 0:
         found.absent[L2_READ] = "the driver does not tell the size of the L2 cache"
         return
-    part = source[: l2_bytes // 3 // 16 * 16]
-    passes = math.ceil(_L2_CALL_BYTES / part.numel())
-    found.bandwidths[L2_READ] = _rate(lambda: reader.read(part, passes), passes * part.numel(), part.numel())
+    part_bytes = l2_bytes // 3 // 16 * 16
+    part, passes = source[: part_bytes // 8], math.ceil(_L2_CALL_BYTES / part_bytes)
+    found.bandwidths[L2_READ] = _rate(lambda: reader.read(part, passes), passes * part_bytes, part_bytes)
 
 
 def _products(precision: str, found: Figures) -> None:

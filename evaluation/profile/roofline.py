@@ -48,7 +48,7 @@ def measured_roofline(cache_dir: Path) -> MeasuredRoofline:
 
 def _kept_or_measured(cache_dir: Path, uuid: str, state: Device | None) -> MeasuredRoofline:
     driver = (state.driver if state else None) or ""
-    key = {"uuid": uuid, "torch": torch.__version__, "driver": driver, "method": _method()}
+    key = {"uuid": uuid, "torch": str(torch.__version__), "driver": driver, "method": _method()}
     kept = Kept(cache_dir / "roofline" / f"{uuid}.json", key)
     found = kept.load()
     if found is not None:
@@ -70,7 +70,7 @@ def _measured(library: Path, uuid: str, driver: str, state: Device | None) -> Me
     return MeasuredRoofline(
         device_name=torch.cuda.get_device_name(0),
         uuid=uuid,
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         driver=driver,
         bandwidths=figures.bandwidths,
         operations=figures.operations,

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -214,7 +215,7 @@ def test_the_switches_of_tf32_are_put_back(tf32):
 
 
 def test_measured_peaks_are_those_of_a_profile():
-    kernel = Kernel(name="k", values={names.TIME: 1e6, names.DRAM_READ: 1e9, names.DRAM_WRITE: 0.0})
+    kernel = Kernel(name="k", values={names.TIME: 1e6})
     metrics = summarise([kernel], FOUND).metrics
     assert metrics["peak_gb_per_s"] == pytest.approx(4400.0)
     assert (metrics["peak_fp16_tflops"], metrics["peak_fp32_tflops"]) == pytest.approx((704.0, 52.8))
@@ -254,6 +255,13 @@ def on_gpu(tmp_path_factory):
     sys.stdout.write(gpu_result().text + "\n" + roofline_result(found).text + "\n")
     sys.stdout.write(json.dumps(to_plain(found), indent=1) + "\n")
     return found, folder
+
+
+@pytest.fixture
+def unmeasured(on_gpu, tmp_path):
+    """A folder with the built code of that, but without its figures."""
+    shutil.copytree(on_gpu[1] / "harness", tmp_path / "harness")
+    return tmp_path
 
 
 @pytest.mark.gpu
@@ -307,7 +315,7 @@ def test_figures_hold_still_and_the_device_was_looked_at(on_gpu):
 
 
 @pytest.mark.gpu
-def test_the_device_is_held_while_it_is_measured(tmp_path):
+def test_the_device_is_held_while_it_is_measured(unmeasured):
     """Another process holds it for two seconds: the measurement begins when it is let go."""
     script = (
         "import sys, time; from evaluation.timing import lane\n"
@@ -315,14 +323,11 @@ def test_the_device_is_held_while_it_is_measured(tmp_path):
         "    print('holds', flush=True); time.sleep(2)\n"
         "    print(time.monotonic(), flush=True)"
     )
-    measured_roofline(tmp_path)
-    (path,) = (tmp_path / "roofline").iterdir()
-    path.unlink()
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     arguments = [sys.executable, "-c", script, gpu_uuid()]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment) as holder:
         assert holder.stdout.readline() == "holds\n"
-        found = measured_roofline(tmp_path)
+        found = measured_roofline(unmeasured)
         ended = time.monotonic()
         assert ended - float(holder.stdout.readline()) >= found.wall_s - 0.1
     with lane.device_held(gpu_uuid()) as waited_s:
@@ -330,25 +335,25 @@ def test_the_device_is_held_while_it_is_measured(tmp_path):
 
 
 @pytest.mark.gpu
-def test_torch_is_left_as_it_was(tmp_path):
+def test_torch_is_left_as_it_was(unmeasured):
     torch.manual_seed(7)
     torch.cuda.manual_seed(7)
     expected = torch.randn(4, device="cuda")
     torch.cuda.manual_seed(7)
     with strict_fp32():
         before = torch.backends.cuda.matmul.fp32_precision
-        measured_roofline(tmp_path)
+        measured_roofline(unmeasured)
         assert torch.backends.cuda.matmul.fp32_precision == before
     assert torch.equal(torch.randn(4, device="cuda"), expected)
     assert torch.cuda.memory_reserved() < 2**28
 
 
 @pytest.mark.gpu
-def test_a_judge_tells_its_roofline_and_goes_on(tmp_path):
+def test_a_judge_tells_its_roofline_and_goes_on(unmeasured):
     settings = EvaluationSettings.on("cuda")
-    with Evaluator(settings, tmp_path, tmp_path / "log") as evaluator:
+    with Evaluator(settings, unmeasured, unmeasured / "log") as evaluator:
         found = evaluator.roofline()
-    with Judge(settings, tmp_path) as judge:
+    with Judge(settings, unmeasured) as judge:
         assert judge.roofline() == found
 
 
