@@ -2,7 +2,8 @@
 
 All rates are dense. Datasheets print those of the tensor cores with 2:4 sparsity from Ampere on; they are halved here.
 fp64 and fp32 are those of the ordinary cores, tf32 to int8 those of the tensor cores with accumulation in fp32 (int32):
-on GeForce that is half of what they do with accumulation in fp16. A product stands at its full power limit.
+on GeForce that is half of what they do with accumulation in fp16. A product stands at its full power limit. The source
+is that of bandwidth and rates; SMs and the L2 cache are as drivers tell them.
 """
 
 from __future__ import annotations
