@@ -14,6 +14,7 @@ from typing import IO, Any, Protocol
 
 import evaluation
 from evaluation.errors import EvaluatorError
+from evaluation.profile.rates import MeasuredRoofline
 from evaluation.sandbox.sandbox import clean_environment
 from evaluation.serialize import from_plain, to_plain
 from evaluation.settings import EvaluationSettings
@@ -32,6 +33,10 @@ class Evaluates(Protocol):
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """See `Evaluator.evaluate`."""
+        ...
+
+    def roofline(self) -> MeasuredRoofline:
+        """See `Evaluator.roofline`."""
         ...
 
 
@@ -62,16 +67,14 @@ class Evaluator:
         Raises EvaluatorError for whatever is neither the candidate's fault nor the problem's.
         """
         request = {"problem": to_plain(problem), "solution": to_plain(solution), "stage": stage.value}
-        with self._lock:
-            answer = self._ask(request)
-            if answer is None or "lost" in answer:
-                self._end()
-                answer = self._ask(request)
-        if answer is None:
-            raise EvaluatorError(f"the evaluation server ended twice on one request; see {self._log_path or 'a log'}")
-        if "error" in answer:
-            raise EvaluatorError(answer["error"])
-        return from_plain(Evaluation, answer["evaluation"])
+        return from_plain(Evaluation, self._answered(request)["evaluation"])
+
+    def roofline(self) -> MeasuredRoofline:
+        """What this machine's GPU was measured to do at most: kept from before, or measured now, in some seconds.
+
+        Raises EvaluatorError as `evaluate` does, and where the settings' device is the CPU.
+        """
+        return from_plain(MeasuredRoofline, self._answered({"kind": "roofline"})["roofline"])
 
     def close(self) -> None:
         """End the server and all that it holds."""
@@ -85,6 +88,18 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            answer = self._ask(request)
+            if answer is None or "lost" in answer:
+                self._end()
+                answer = self._ask(request)
+        if answer is None:
+            raise EvaluatorError(f"the evaluation server ended twice on one request; see {self._log_path or 'a log'}")
+        if "error" in answer:
+            raise EvaluatorError(answer["error"])
+        return answer
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """One request and its answer; None if the server ended instead."""

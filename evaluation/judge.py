@@ -23,12 +23,12 @@ from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
 from evaluation.errors import CandidateFault, EvaluatorError
-from evaluation.profile.judged import profile, profiled
+from evaluation.profile.judged import BesideVerdicts, profiled
 from evaluation.profile.tools import Tools
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
-from evaluation.verdict import Build, Correctness, Evaluation, Fault, Profile, Solution, Stage, Status, Timing
+from evaluation.verdict import Build, Correctness, Evaluation, Fault, Solution, Stage, Status, Timing
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.codec import NotCarried
 from evaluation.worker.handle import Zygote
@@ -44,7 +44,7 @@ _LOG_CHARS = 20_000
 _MESSAGE_CHARS = 4_000
 
 
-class Judge:
+class Judge(BesideVerdicts):
     """Judges one solution after another. Not thread-safe: times are measured, so there is one at a time."""
 
     def __init__(self, settings: EvaluationSettings, cache_dir: Path, zygote: Zygote | None = None) -> None:
@@ -72,10 +72,6 @@ class Judge:
             raise EvaluatorError(f"the judge of {problem.name} has too little memory on the device: {error}") from error
         self.workplace.between()
         return evaluation
-
-    def profile(self, problem: Problem, solution: Solution) -> Profile:
-        """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
-        return profile(self._tools, problem, solution)
 
     def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
         """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""

@@ -1,4 +1,4 @@
-"""The judge's last stage: an evaluation with its profile."""
+"""The judge's last stage, an evaluation with its profile, and what else a judge tells of the device."""
 
 from __future__ import annotations
 
@@ -7,18 +7,55 @@ from dataclasses import replace
 
 import torch
 
+from evaluation.errors import EvaluatorError, JudgeLost
+from evaluation.profile.rates import MeasuredRoofline
+from evaluation.profile.roofline import measured_roofline
 from evaluation.profile.session import absent_on_cpu, profile_on_device
 from evaluation.profile.specs import specs_of
+from evaluation.profile.summary import Peaks
 from evaluation.profile.tools import Tools
 from evaluation.verdict import Evaluation, Profile, Solution, Stage
 from problems.problem import Problem
+
+
+class BesideVerdicts:
+    """What a judge tells beside verdicts; nothing of it is part of one."""
+
+    _tools: Tools
+
+    def profile(self, problem: Problem, solution: Solution) -> Profile:
+        """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
+        return profile(self._tools, problem, solution)
+
+    def roofline(self) -> MeasuredRoofline:
+        """What this GPU was measured to do at most, now or before. Raises EvaluatorError, on a CPU always."""
+        if self._tools.settings.device != "cuda":
+            raise EvaluatorError(
+                "a roofline is measured on a GPU; set evaluation.device=cuda on a machine that has one"
+            )
+        return measured_roofline(self._tools.cache_dir)
 
 
 def profile(tools: Tools, problem: Problem, solution: Solution) -> Profile:
     """Of a candidate that is right; on a CPU all of it is absent."""
     if tools.settings.device != "cuda":
         return absent_on_cpu()
-    return profile_on_device(tools, problem, solution, specs_of(torch.cuda.get_device_name(0)))
+    peaks, source = _peaks(tools)
+    found = profile_on_device(tools, problem, solution, peaks)
+    return replace(found, words=found.words | {"peaks": source})
+
+
+def _peaks(tools: Tools) -> tuple[Peaks | None, str]:
+    """The vendor's where they are known, else measured ones, else none; and whose word they are."""
+    specs = specs_of(torch.cuda.get_device_name(0))
+    if specs is not None:
+        return specs, f"vendor: {specs.source}"
+    try:
+        return measured_roofline(tools.cache_dir), "measured on this GPU, which is not in the table of vendors' figures"
+    except JudgeLost:
+        raise
+    except EvaluatorError as error:
+        return None, f"none: the GPU is not in the table of vendors' figures, and measuring failed: {error}"[:300]
 
 
 def profiled(tools: Tools, problem: Problem, solution: Solution, evaluation: Evaluation) -> Evaluation:

@@ -27,6 +27,7 @@ class Tools:
     worker: Callable[[], Worker]
     """Gives a fresh one."""
     ready: Ready
+    cache_dir: Path
     _references: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
 
     @classmethod
@@ -39,7 +40,7 @@ class Tools:
                 raise NcuError(f"{wanted}, and ncu needs sandbox level 0")
             return Counting(program, harness.build(cache_dir), settings.limits, settings.cpu_threads)
 
-        return cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin))
+        return cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin), cache_dir=cache_dir)
 
     def reference_of(self, problem: Problem) -> dict[str, float]:
         """Figures of this problem's reference, as they were last measured; none if they were not."""
