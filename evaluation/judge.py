@@ -284,6 +284,7 @@ class _Session:
                     arm.most_output_bytes = self._timed_output_bytes
                     prepare(arm)
                 yield reference, candidate
+                reference.worker.begin_end()
 
         with self._clocked("queue"):
             held = ExitStack()

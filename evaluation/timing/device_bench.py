@@ -6,6 +6,7 @@ import itertools
 import math
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +23,7 @@ EMPTY_KERNEL_US = 0.61
 """Duration of an empty kernel by CUPTI on an H200."""
 _EMPTY_DIFFERS_US = 0.3
 """An empty kernel's span in the candidate's process counts this far from the reference's at most."""
-_BLOCK_WALL_S = 0.012
+_BLOCK_WALL_S = 0.008
 """Seconds that the calls of a block of one arm should take."""
 _COUNTED_FROM = 1
 """The first call of a block comes after kernels of the judge, with empty caches of instructions, and is not counted."""
@@ -77,27 +78,54 @@ class Side:
 
 
 @dataclass(slots=True, kw_only=True)
+class InVain:
+    """What was measured of calls whose inputs were replaced behind the gate, a value a call."""
+
+    all_us: list[float] = field(default_factory=list)
+    """By events, until every stream was done."""
+    opened_us: list[float] = field(default_factory=list)
+    """By the judge's clock, until it held the output."""
+
+    def take(self, run: GatedRun) -> None:
+        """Those of a block that were not made again."""
+        kept = [(us, call.opened_s * 1e6) for us, call in zip(run.all_us, run.calls, strict=True) if call.in_vain]
+        self.all_us += [all_us for all_us, _ in kept]
+        self.opened_us += [opened_us for _, opened_us in kept]
+
+
+@dataclass(slots=True, kw_only=True)
 class Bench(Pair[DeviceArm]):
     """One pair of processes, and their counted blocks."""
 
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     empty: Side = field(default_factory=Side)
-    in_vain_us: list[float] = field(default_factory=list)
-    """The candidate's spans until every stream was done, of calls whose preparation was in vain."""
-    in_vain_opened_us: list[float] = field(default_factory=list)
-    """The same by the judge's clock, until it held the output."""
+    in_vain: InVain = field(default_factory=InVain)
+    """The candidate's calls whose preparation was in vain."""
+    empty_in_vain: InVain = field(default_factory=InVain)
+    """The reference's empty kernels in their place."""
 
-    def gated_pair(self, calls: int, *, in_vain: bool = False) -> tuple[GatedRun, GatedRun]:
+    def gated_pair(self, calls: int, decoys: Sequence[Ticket] = ()) -> tuple[GatedRun, GatedRun]:
         """One block of each arm on the same inputs, reference's first in the answer.
 
-        `in_vain`: what is done before the gate opens is done on other inputs, which nothing tells apart.
+        With `decoys` what is done before the gate opens is done on these, which nothing tells apart.
         """
         batch = self.new_batch(calls, "cuda")
-        decoys = [Ticket.of(inputs, "cuda") for inputs in self.next_batch(calls)] if in_vain else []
         ours, theirs = self.in_turn(lambda arm: arm.run_gated(self.tickets, decoys))
         self.check(batch, ours.outputs, theirs.outputs)
         return ours, theirs
+
+    def pair_in_vain(self, calls: int) -> None:
+        """Calls whose preparation is in vain, and empty kernels in their place.
+
+        Replacing inputs may make the device change from the worker to the judge and back, for a hundred microseconds.
+        """
+        decoys = [Ticket.of(inputs, "cuda") for inputs in self.next_batch(calls)]
+        _, theirs = self.gated_pair(calls, decoys)
+        self.in_vain.take(theirs)
+        few = min(calls, _EMPTY_CALLS)
+        ours, _ = self.in_turn(lambda arm: arm.echo_gated(self.tickets[:few], decoys[:few]))
+        self.empty_in_vain.take(ours)
 
     def plain_pair(self, calls: int) -> None:
         """A block of each arm in plain calls, less echoes of the reference's."""
@@ -144,10 +172,10 @@ class Bench(Pair[DeviceArm]):
         share = max(math.ceil(settings.min_blocks / settings.process_pairs), MIN_SAMPLES)
         for number in itertools.count():
             for in_vain in _in_any_order([False, False] + [True] * (self.candidate.gated and number % 2 == 0)):
-                ours, theirs = self.gated_pair(self.calls, in_vain=in_vain)
                 if in_vain:
-                    self.take_in_vain(theirs)
+                    self.pair_in_vain(self.calls)
                     continue
+                ours, theirs = self.gated_pair(self.calls)
                 self.ours.take(ours)
                 self.theirs.take(theirs)
                 self.empty_block()
@@ -156,12 +184,6 @@ class Bench(Pair[DeviceArm]):
             spent = time.monotonic() - self.started >= share_s
             if blocks >= share and (spent or self._narrow(settings)):
                 return
-
-    def take_in_vain(self, run: GatedRun) -> None:
-        """The candidate's calls whose preparation was in vain; those that were made again are not."""
-        kept = [(us, call.opened_s * 1e6) for us, call in zip(run.all_us, run.calls, strict=True) if call.in_vain]
-        self.in_vain_us += [all_us for all_us, _ in kept]
-        self.in_vain_opened_us += [opened_us for _, opened_us in kept]
 
     def _narrow(self, settings: TimingSettings) -> bool:
         references, candidates = self.samples_us()
@@ -206,13 +228,17 @@ class Bench(Pair[DeviceArm]):
 
         Its inputs lie in the cache, so that an honest one takes no longer than the others.
         """
-        if not self.in_vain_us:
+        if not self.in_vain.all_us or not self.empty_in_vain.all_us:
             return 0.0
-        empty_us = float(np.median(np.add(self.empty.stream_us, self.empty.beyond_us)))
         by_device_us = _CHANGED_US if self.tickets[0].apart.is_cuda else 0.0
-        by_events_us = median_interval(np.array(self.in_vain_us)).low - empty_us - by_device_us
-        held_us = median_interval(np.array(self.in_vain_opened_us)).low - float(np.median(self.empty.opened_us))
-        return max(by_events_us, held_us - _HELD_US) + EMPTY_KERNEL_US
+        by_events_us, held_us = (
+            median_interval(np.array(theirs)).low - float(np.median(empty))
+            for theirs, empty in (
+                (self.in_vain.all_us, self.empty_in_vain.all_us),
+                (self.in_vain.opened_us, self.empty_in_vain.opened_us),
+            )
+        )
+        return max(by_events_us - by_device_us, held_us - _HELD_US) + EMPTY_KERNEL_US
 
     def attested_us(self) -> Interval | None:
         """The candidate's time by the judge's clock; None where no gate kept its work from beginning early."""

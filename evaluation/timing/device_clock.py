@@ -36,6 +36,8 @@ process's code and parameters lie decides how far they are from a processor. Whe
 16 processes were 0.10 us apart (standard deviation) with inputs at one place and at many."""
 _SPREAD_WEIGHT = 16
 
+NOT_BELIEVED = "the candidate's events said much less and are not believed"
+
 OpenPair = Callable[[], AbstractContextManager[tuple[DeviceArm, DeviceArm]]]
 
 
@@ -77,7 +79,7 @@ def time_on_device(
         clock=(
             f"device time between events behind a gate, cold L2 cache, less {events_us:.2f} us that an empty kernel's "
             "span is above its duration; bounded by the judge's clock"
-            + ("; the candidate's events said much less and are not believed" if any(b.forged for b in benches) else "")
+            + (f"; {NOT_BELIEVED}" if any(b.forged for b in benches) else "")
             + _ungated(benches)
         ),
         wall_s=time.monotonic() - started,

@@ -118,12 +118,12 @@ class DeviceArm(WorkerArm):
         """
         return self._gated_calls(tickets, Kind.GATED, decoys)
 
-    def echo_gated(self, tickets: Sequence[Ticket]) -> GatedRun:
+    def echo_gated(self, tickets: Sequence[Ticket], decoys: Sequence[Ticket] = ()) -> GatedRun:
         """The same with an empty kernel in place of each call; only for an arm that has run a ticket.
 
         Behind gates also where the arm's calls are not.
         """
-        return self._gated_calls(tickets, Kind.GATED_ECHO)
+        return self._gated_calls(tickets, Kind.GATED_ECHO, decoys)
 
     def close(self) -> None:
         """End the worker and give its buffers back."""

@@ -239,6 +239,10 @@ class Worker:
         for pid in below:
             processes.set_nice(pid, lane.TIMED_NICE)
 
+    def begin_end(self) -> None:
+        """Kill what runs, without waiting for its end as `close` does: a device's context is given up for long."""
+        processes.signal_all(self._monitor.below(), signal.SIGKILL)
+
     def close(self) -> None:
         """Kill the whole tree and remove its folder."""
         self._monitor.close()
@@ -264,15 +268,12 @@ class Worker:
             time.sleep(0.005)
         if monitor.error is not None:
             raise EvaluatorError(f"a worker could not be watched: {monitor.error}") from monitor.error
-        if self._monitor.fault is not None:
-            status, words = _LIMIT_WORDS[self._monitor.fault]
-            text = words.format(
-                memory_bytes=self._limits.memory_bytes,
-                processes=self._limits.processes,
-                output_bytes=self._limits.output_bytes,
-            )
-            return CandidateFault(status, self._monitor.fault, text)
-        wait_status = self._monitor.wait_status
+        if monitor.fault is not None:
+            status, words = _LIMIT_WORDS[monitor.fault]
+            limits = ("memory_bytes", "processes", "output_bytes")
+            text = words.format(**{name: getattr(self._limits, name) for name in limits})
+            return CandidateFault(status, monitor.fault, text)
+        wait_status = monitor.wait_status
         if wait_status is None:
             return protocol_fault("it closed the evaluator's socket and went on")
         if os.WIFSIGNALED(wait_status):

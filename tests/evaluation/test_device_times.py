@@ -1,6 +1,6 @@
 """From what was measured of a pair on a device to its times; no device is needed for that."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -55,6 +55,14 @@ def bench(reference_us, candidate_us, blocks=12, **candidate):
     return made
 
 
+def take_in_vain(made, work_us, changed_us=0.0, **candidate):
+    """`changed_us`: what the judge's clock needs more, of whatever call, as the device has changed to it and back."""
+    for side, calls in ((made.in_vain, run(work_us, in_vain=True, **candidate)),
+                        (made.empty_in_vain, run([EMPTY_KERNEL_US] * 6, in_vain=True))):  # fmt: skip
+        later = [replace(call, opened_s=call.opened_s + changed_us * 1e-6) for call in calls.calls]
+        side.take(replace(calls, calls=later))
+
+
 def test_what_events_add_is_taken_off():
     ours, theirs = bench(20.0, 5.0).samples_us()
     assert np.median(ours) == pytest.approx(20, abs=0.1) and np.median(theirs) == pytest.approx(5, abs=0.1)
@@ -96,14 +104,21 @@ def test_times_are_positive_and_finite_whatever_the_candidate_says(span_us):
 def test_a_call_in_vain_that_takes_longer_is_what_the_others_are_charged():
     found = bench(100.0, 100.0)
     found.theirs = bench(100.0, 3.0).theirs
-    found.take_in_vain(run([100.0] * 12, in_vain=True))
+    take_in_vain(found, [100.0] * 12)
     assert found.forged
     assert np.median(found.samples_us()[1]) == pytest.approx(100, abs=1)
+
+
+def test_what_replacing_inputs_costs_the_judge_is_nobodys():
+    found = bench(3.0, 3.0)
+    take_in_vain(found, [3.0] * 12, changed_us=180.0)
+    assert not found.forged
+    assert np.median(found.samples_us()[1]) == pytest.approx(3, abs=0.1)
 
 
 def test_forged_events_of_calls_in_vain_leave_what_the_judge_needs_to_hold_an_output():
     found = bench(500.0, 500.0)
     found.theirs = bench(500.0, 3.0).theirs
-    found.take_in_vain(run([500.0] * 12, span_us=EVENTS_US + 3.0, in_vain=True))
+    take_in_vain(found, [500.0] * 12, span_us=EVENTS_US + 3.0)
     assert found.forged
     assert np.median(found.samples_us()[1]) > 400

@@ -12,6 +12,7 @@ import yaml
 
 from evaluation.judge import Judge
 from evaluation.settings import EvaluationSettings, LimitSettings, TimingSettings
+from evaluation.timing.device_clock import NOT_BELIEVED
 from evaluation.verdict import Evaluation, Solution, Stage
 from problems.library import Library, read_problem
 from problems.problem import Problem
@@ -89,6 +90,9 @@ class Entry:
                 return None
             return f"called {timing.speedup:.2f} times as fast, [{timing.speedup_low:.2f}, {timing.speedup_high:.2f}]"
         if evaluation.status.value in wanted:
+            timing = evaluation.timing
+            if timing is not None and NOT_BELIEVED in timing.clock:
+                return f"charged {timing.candidate.median_us:.1f} us: {NOT_BELIEVED}"
             return None
         choices = " or ".join([*wanted, *([CHARGED] if charged else [])])
         return f"{evaluation.status} where {choices} is due: {evaluation.message[:300]}"
