@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import replace
 
 import torch
 
+from evaluation.profile.brief import without
 from evaluation.profile.session import Tools, absent_on_cpu, profile_on_device
 from evaluation.profile.specs import specs_of
 from evaluation.verdict import Evaluation, Profile, Solution, Stage
@@ -21,10 +23,14 @@ def profile(tools: Tools, problem: Problem, solution: Solution) -> Profile:
 
 
 def profiled(tools: Tools, problem: Problem, solution: Solution, evaluation: Evaluation) -> Evaluation:
-    """The same evaluation one stage on, if it is of a right candidate."""
+    """The same evaluation one stage on, if it is of a right candidate. A profile that fails is absent, with its reason."""
     if not evaluation.status.correct:
         return evaluation
     started = time.monotonic()
-    found = profile(tools, problem, solution)
+    try:
+        found = profile(tools, problem, solution)
+    except Exception as error:  # noqa: BLE001  whatever it is, the verdict was reached without it
+        traceback.print_exc()
+        found = without(f"the profile failed: {type(error).__name__}: {error}")
     wall_s = evaluation.wall_s | {"profile": round(time.monotonic() - started, 4)}
     return replace(evaluation, stage=Stage.PROFILE, profile=found, wall_s=wall_s)

@@ -18,6 +18,8 @@ NO_SOLUTION = "NO_SOLUTION"
 SELECTION_LIMIT = 3
 """How many verified kernels without a timing are timed to find the best: the most recent ones."""
 
+FINAL, SELECTION = "final", "selection"
+"""What a kernel is judged for."""
 SUBMIT = "submit_kernel"
 
 
@@ -34,8 +36,9 @@ class Grade:
         return self.evaluation.status.value if self.evaluation else NO_SOLUTION
 
 
-def grade(trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> Grade:
-    """Choose the cell's kernel and judge it once more. `evaluate` takes a source through all stages, timing included.
+def grade(trajectory: Trajectory, evaluate: Callable[[str, str], Evaluation]) -> Grade:
+    """Choose the cell's kernel and judge it once more. `evaluate` takes a source, and what it is judged for, as far as
+    its timing at least.
 
     Without a verified kernel the last one submitted, else the last one written, is judged, so that the verdict has a
     status. Raises what `evaluate` raises.
@@ -44,11 +47,11 @@ def grade(trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> Grad
     chosen = desk.best() or _last_written(turns(trajectory.events))
     if chosen is None:
         return Grade()
-    return Grade(solution_sha256=chosen, evaluation=desk.judge(chosen, "final"))
+    return Grade(solution_sha256=chosen, evaluation=desk.judge(chosen, FINAL))
 
 
 class _Desk:
-    def __init__(self, trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> None:
+    def __init__(self, trajectory: Trajectory, evaluate: Callable[[str, str], Evaluation]) -> None:
         self._trajectory = trajectory
         self._evaluate = evaluate
         self._lower_bounds: dict[str, float] = {}
@@ -62,7 +65,7 @@ class _Desk:
         if len(self._untimed) + len(self._lower_bounds) == 1:
             return (self._untimed or list(self._lower_bounds))[0]
         for sha256 in self._untimed[-SELECTION_LIMIT:]:
-            timing = self.judge(sha256, "selection").timing
+            timing = self.judge(sha256, SELECTION).timing
             if timing is not None:
                 self._lower_bounds[sha256] = timing.speedup_low
         if self._lower_bounds:
@@ -77,7 +80,7 @@ class _Desk:
         source = self._trajectory.source(sha256[:12])
         if source is None:
             raise FileNotFoundError(f"{self._trajectory.path.parent}/solutions/{sha256[:12]}.py is gone")
-        evaluation = self._evaluate(source)
+        evaluation = self._evaluate(source, purpose)
         self._trajectory.append("grade", solution_sha256=sha256, evaluation=to_plain(evaluation), purpose=purpose)
         return evaluation
 

@@ -32,7 +32,7 @@ class Judge:
         self.asked: list[str] = []
         self.dies_after: int | None = None
 
-    def __call__(self, source: str) -> Evaluation:
+    def __call__(self, source: str, purpose: str) -> Evaluation:
         if len(self.asked) == self.dies_after:
             raise KeyboardInterrupt
         self.asked.append(source)
