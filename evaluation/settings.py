@@ -1,4 +1,4 @@
-"""How a candidate is judged. Every field but `profile` changes the verdict or the times, and is part of a cell's identity.
+"""How a candidate is judged. Fields that change the verdict or the times, all but `profile`, are in a cell's identity.
 
 A field's metadata may name its `choices` or its `minimum`; the config holds them.
 """
@@ -71,11 +71,12 @@ class EvaluationSettings:
     require_sandbox: int = 0
     """Refuse to judge on a machine whose sandbox level is lower than this."""
     profile: str = field(default="never", metadata={"identity": False, "choices": ("final", "never")})
-    """Which kernels of a cell are profiled: the one that its grade is given to (`final`), or none. It changes no result."""
+    """Whether a cell's kernel is profiled when it is graded (`final`). It changes no result."""
     timing: TimingSettings = field(default_factory=TimingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> EvaluationSettings:
         """What conf/evaluation declares for a device, with changes by field."""
-        return cls(device=device, **({"timing": TimingSettings(**TIMING_ON[device]), "profile": PROFILE_ON[device]} | changes))
+        declared: dict[str, Any] = {"timing": TimingSettings(**TIMING_ON[device]), "profile": PROFILE_ON[device]}
+        return cls(device=device, **(declared | changes))

@@ -1,4 +1,4 @@
-"""What a cell's profile says in few figures, for tables, spreadsheets and MLflow. What is absent is left out, never 0."""
+"""A cell's profile in few figures, for tables, spreadsheets and MLflow. What is absent is left out, never 0."""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ def profile(tools: Tools, problem: Problem, solution: Solution) -> Profile:
 
 
 def profiled(tools: Tools, problem: Problem, solution: Solution, evaluation: Evaluation) -> Evaluation:
-    """The same evaluation one stage on, if it is of a right candidate. A profile that fails is absent, with its reason."""
+    """The same evaluation one stage on, if it is of a right candidate.
+
+    A profile that fails is absent, with its reason.
+    """
     if not evaluation.status.correct:
         return evaluation
     started = time.monotonic()

@@ -49,7 +49,7 @@ def bars_picture(label: str, bars: Sequence[Bar]) -> Markup:
             title = f"{bar.name}: {bar.figures}"
             parts.append(rect((_LEFT, y + 17, max(0.5, share * (_RIGHT - _LEFT)), 7), f"bar {bar.kind}", title))
     said = "; ".join(f"{bar.name} {bar.figures}" for bar in bars)
-    return picture(_ROW * len(bars), f"{label}: {said}", parts)
+    return picture(_ROW * len(bars), f"{label}: {said}", parts, "plot")
 
 
 def cut(words: str, room: int) -> str:
@@ -92,7 +92,11 @@ def stalls_picture(metrics: Mapping[str, float]) -> Markup | None:
         groups.append((f"{len(rest)} other stalls" if len(rest) > 1 else rest[0], rest, "rest"))
     if f"{_STALL}{SELECTED}{_PERCENT}" in metrics:
         groups.append((f"issuing ({SELECTED})", [SELECTED], "good"))
-    return bars_picture("Where warps spend their cycles", [_stall_bar(metrics, *group) for group in groups]) if groups else None
+    return (
+        bars_picture("Where warps spend their cycles", [_stall_bar(metrics, *group) for group in groups])
+        if groups
+        else None
+    )
 
 
 def _stall_bar(metrics: Mapping[str, float], name: str, states: Sequence[str], kind: str) -> Bar:
@@ -120,13 +124,25 @@ def kernels_picture(kernels: Sequence[ProfiledKernel]) -> Markup | None:
     by_time = sorted(range(len(kernels)), key=lambda at: -kernels[at].device_time_us)
     shown = sorted(by_time[:most])
     bars = [
-        _kernel_bar(f"{at + 1}. {kernels[at].name}", kernels[at].device_time_us, total_us, code=True) for at in shown
+        _kernel_bar(f"{at + 1}. {short_name(kernels[at].name)}", kernels[at].device_time_us, total_us, code=True)
+        for at in shown
     ]
     rest = by_time[most:]
     if rest:
         rest_us = sum(kernels[at].device_time_us for at in rest)
         bars.append(_kernel_bar(f"{len(rest)} other launches", rest_us, total_us, code=False))
     return bars_picture("Device time of each launch of one forward", bars)
+
+
+def short_name(name: str) -> str:
+    """A kernel's name without the type that it returns and its parameters."""
+    name = name.removeprefix("void ")
+    depth = 0
+    for at in range(len(name) - 1, 0, -1) if name.endswith(")") else ():
+        depth += {")": 1, "(": -1}.get(name[at], 0)
+        if depth == 0:
+            return name[:at]
+    return name
 
 
 def _kernel_bar(name: str, device_us: float, total_us: float, *, code: bool) -> Bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 Box = tuple[float, float, float, float]
@@ -9,7 +10,11 @@ Box = tuple[float, float, float, float]
 
 _CHAR, _ASCENT, _DESCENT = 6.4, 9.0, 3.0
 """Of the pictures' font, in a picture's units; a little more than it needs."""
-_POINT = 4.0
+_POINT, _APART = 4.0, 2.5
+_ASIDE = (
+    (7, 4, "start"), (-7, 4, "end"), (0, 16, "middle"), (0, -8, "middle"), (6, 14, "start"), (-6, 14, "end"),
+    (6, -6, "start"), (-6, -6, "end"), (0, 28, "middle"), (18, 22, "start"), (-18, 22, "end"),
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -21,6 +26,8 @@ class Board:
     top: float
     bottom: float
     taken: list[Box] = field(default_factory=list)
+    crossed: list[Box] = field(default_factory=list)
+    """Where lines run: better without a name on them, but they do not make one unreadable."""
 
     def take_text(self, x: float, y: float, words: str, anchor: str) -> None:
         """A line of text at (x, y) is there."""
@@ -30,22 +37,22 @@ class Board:
         """A point is there."""
         self.taken.append((x - _POINT, y - _POINT, x + _POINT, y + _POINT))
 
-    def take_along(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+    def cross(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """A line is there."""
-        for step in range(41):
-            x, y = (first + (last - first) * step / 40 for first, last in zip(start, end, strict=True))
-            self.taken.append((x - 1, y - 1, x + 1, y + 1))
+        steps = max(1, round(math.dist(start, end) / 3))
+        for step in range(steps + 1):
+            x, y = (first + (last - first) * step / steps for first, last in zip(start, end, strict=True))
+            self.crossed.append((x - 1, y - 1, x + 1, y + 1))
 
     def room_for(self, x: float, y: float, words: str) -> tuple[float, float, str] | None:
-        """(x, y, anchor) of a name beside the point at (x, y), which is taken from then on; None if there is no room."""
-        for dx, dy, anchor in (
-            (7, 4, "start"), (-7, 4, "end"), (0, 16, "middle"), (0, -8, "middle"), (6, 14, "start"), (-6, 14, "end"),
-            (6, -6, "start"), (-6, -6, "end"), (0, 28, "middle"), (18, 22, "start"), (-18, 22, "end"),
-        ):  # fmt: skip
-            box = _box(x + dx, y + dy, words, anchor)
-            if self._holds(box) and not any(_touch(box, other) for other in self.taken):
-                self.taken.append(box)
-                return x + dx, y + dy, anchor
+        """(x, y, anchor) of a name beside the point at (x, y), taken from then on; None where there is no room."""
+        for avoided in ([*self.taken, *self.crossed], self.taken):
+            for dx, dy, anchor in _ASIDE:
+                left, top, right, bottom = _box(x + dx, y + dy, words, anchor)
+                box = (left - _APART, top, right + _APART, bottom)
+                if self._holds(box) and not any(_touch(box, other) for other in avoided):
+                    self.taken.append(box)
+                    return x + dx, y + dy, anchor
         return None
 
     def _holds(self, box: Box) -> bool:

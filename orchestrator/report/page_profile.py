@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from evaluation.verdict import Evaluation, Profile, ProfiledKernel
+from orchestrator.profiled import BOTTLENECK, believable, bottleneck_of, figures_of
+from orchestrator.report.page_bars import kernels_picture, stalled_cycles, stalls, stalls_picture
 from orchestrator.report.page_format import byte_size, duration, significant
+from orchestrator.report.page_roofline import roofline
 from orchestrator.report.page_rows import Block, Row, unreached
+
+_PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,23 @@ def _percent(value: float) -> str:
 
 def _times(value: float) -> str:
     return f"{value:.2f}x"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else significant(value)
+
+
+def _operations(value: float) -> str:
+    prefix, size = next(((prefix, size) for prefix, size in _PREFIXES if value >= size), ("", 1.0))
+    return f"{significant(value / size) if size > 1 else _whole(value)} {prefix}FLOP"
+
+
+def _blocks(value: float) -> str:
+    return f"{_whole(value)} blocks"
+
+
+def _threads(value: float) -> str:
+    return f"{_whole(value)} threads"
 
 
 def _unit(name: str) -> Callable[[float], str]:
@@ -45,8 +67,8 @@ _BLOCKS: tuple[tuple[str, str, tuple[Figure, ...]], ...] = (
         "launches",
         "kernel launches / fusion",
         (
-            Figure("kernel_launches", "kernel launches"),
-            Figure("reference_launches", "reference launches"),
+            Figure("kernel_launches", "kernel launches", _whole),
+            Figure("reference_launches", "reference launches", _whole),
             Figure("fusion_ratio", "fusion ratio (reference / kernel)", _times),
             Figure("device_time_us", "total device time", duration),
         ),
@@ -70,6 +92,8 @@ _BLOCKS: tuple[tuple[str, str, tuple[Figure, ...]], ...] = (
         (
             Figure("dram_gb_per_s", "DRAM bandwidth", _unit("GB/s")),
             Figure("dram_percent", "DRAM utilisation", _percent),
+            Figure("dram_bytes", "DRAM traffic", byte_size),
+            Figure("flops", "operations", _operations),
             Figure("fp32_tflops", "FP32", _unit("TFLOPS")),
             Figure("fp32_percent", "FP32 utilisation", _percent),
             Figure("fp16_tflops", "FP16", _unit("TFLOPS")),
@@ -83,9 +107,10 @@ _BLOCKS: tuple[tuple[str, str, tuple[Figure, ...]], ...] = (
             Figure("l2_hit_percent", "L2 hits", _percent),
             Figure("load_sectors_per_request", "load sectors / request"),
             Figure("store_sectors_per_request", "store sectors / request"),
-            Figure("registers_per_thread", "registers / thread"),
+            Figure("registers_per_thread", "registers / thread", _whole),
             Figure("shared_bytes_per_block", "shared memory / block", byte_size),
-            Figure("block_size", "block size", _unit("threads")),
+            Figure("block_size", "block size", _threads),
+            Figure("grid_size", "grid size", _blocks),
             Figure("peak_gb_per_s", "peak bandwidth", _unit("GB/s")),
             Figure("peak_fp32_tflops", "peak FP32", _unit("TFLOPS")),
             Figure("peak_fp16_tflops", "peak FP16 (dense)", _unit("TFLOPS")),
@@ -106,6 +131,8 @@ _RATIOS = {
     "fusion_ratio": ("reference_launches", "kernel_launches"),
     "energy_ratio": ("kernel_energy_mj", "reference_energy_mj"),
 }
+_QUALIFIED = {"ridge_point": "ridge_precision", "dominant_pipe_percent": "dominant_pipe"}
+"""Figures that another word makes whole."""
 _ON_CPU = {
     "memory": "judged on a CPU: there is no GPU memory",
     "launches": "judged on a CPU: no kernels are launched",
@@ -114,41 +141,99 @@ _ON_CPU = {
     "stalls": "judged on a CPU: there are no warps",
     "energy": "judged on a CPU: no energy counter is read",
 }
+_COUNTED = ("sol", "roofline", "stalls")
+_ENDINGS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "_percent": ("", _percent),
+    "_tflops": ("", _unit("TFLOPS")),
+    "_flops": (" operations", _operations),
+    "_bytes": ("", byte_size),
+    "_us": ("", duration),
+    "_mj": ("", _unit("mJ")),
+}
+"""How a key ends -> what its label has in that place, and how the figure is written."""
+PROFILE_COLUMNS = {
+    "bottleneck": BOTTLENECK, "SOL score": "sol_score", "DRAM": "dram_percent", "compute": "compute_percent",
+    "occupancy": "occupancy_percent", "launches": "kernel_launches",
+}  # fmt: skip
+"""What the table of an experiment's cells has of their profiles, under short names."""
 _STALL = "stall_"
 _MOST_KERNELS = 20
 _MOST_NAME_CHARS = 120
 _PIPE = "pipe_"
 
 
-def profile_blocks(grade: Evaluation | None) -> list[Block]:
-    """One block per kind of figure; an absent figure is looked up in `Profile.absent` by its key, then its block's."""
-    profile = grade.profile if grade and grade.profile else Profile(absent=_absent(grade))
+def profile_blocks(grade: Evaluation | None, earlier: Sequence[tuple[str, Profile]] = ()) -> list[Block]:
+    """One block per kind of figure; an absent figure is looked up in `Profile.absent` by its key, then its block's.
+
+    `earlier` are profiles that the cell's tools gave, each with its turn in words.
+    """
+    profile = believable(grade.profile if grade and grade.profile else Profile(absent=_absent(grade)))
     metrics = _with_ratios(profile.metrics)
-    blocks = [
-        Block(title=title, rows=[_row(figure, block, metrics, profile) for figure in figures])
+    blocks = {
+        block: Block(
+            title=title,
+            source=_source(block, profile),
+            rows=[_row(figure, block, metrics, profile) for figure in figures],
+        )
         for block, title, figures in _BLOCKS
-    ]
-    blocks.insert(4, _stalls(profile))
+    }
+    blocks["roofline"] = _with_roofline(blocks["roofline"], profile, earlier)
+    found = [*list(blocks.values())[:-1], _stalls(profile), blocks["energy"]]
     shown = {figure.key for _, _, figures in _BLOCKS for figure in figures}
     others = {key: value for key, value in profile.metrics.items() if key not in shown and not key.startswith(_STALL)}
     if others:
-        blocks.append(
-            Block(title="other figures", rows=[Row(key, significant(value)) for key, value in sorted(others.items())])
-        )
+        rows = [_by_its_name(key, value) for key, value in sorted(others.items())]
+        found.append(Block(title="other figures", rows=rows))
     if profile.kernels:
-        blocks.append(_kernels(profile))
-    return blocks
+        found.append(_kernels(profile))
+    return found
+
+
+def _source(block: str, profile: Profile) -> str:
+    """How the figures of a block were measured, where there are any."""
+    how, where = (profile.words.get(word, "") for word in ("counters", "counters_sandbox"))
+    if block == "launches" or (block in _COUNTED and "dram_percent" in profile.metrics):
+        return f"{how}; sandbox: {where}" if where and block == "sol" else how
+    return ""
+
+
+def profile_texts(grade: Evaluation | None) -> list[tuple[str, float | str | None]]:
+    """(text, sort key) of each of PROFILE_COLUMNS; `-` and None where it is absent."""
+    found: dict[str, float | str] = {**figures_of(grade)}
+    if (bottleneck := bottleneck_of(grade)) is not None:
+        found[BOTTLENECK] = bottleneck
+    shows = {figure.key: figure.show for _, _, figures in _BLOCKS for figure in figures}
+    texts = {key: value if isinstance(value, str) else shows[key](value) for key, value in found.items()}
+    return [(texts.get(key, "-"), found.get(key)) for key in PROFILE_COLUMNS.values()]
+
+
+def _with_roofline(block: Block, profile: Profile, earlier: Sequence[tuple[str, Profile]]) -> Block:
+    drawn, words = roofline(profile, earlier)
+    row = Row("roofline plot", words) if drawn is not None else Row("roofline plot", absent=words)
+    return replace(block, rows=[*block.rows, row], picture=drawn)
+
+
+def _by_its_name(key: str, value: float) -> Row:
+    """A figure that has no place of its own, in words and with the unit that its key ends in."""
+    end = next((end for end in _ENDINGS if key.endswith(end)), "")
+    words, show = _ENDINGS.get(end, ("", significant))
+    return Row((key.removesuffix(end) + words).replace("_", " "), show(value))
 
 
 def _kernels(profile: Profile) -> Block:
     """The kernels of one forward that took the most time, in the order of launches."""
     longest = sorted(profile.kernels, key=lambda kernel: -kernel.device_time_us)[:_MOST_KERNELS]
     rows = [
-        Row(f"{number}. {kernel.name[:_MOST_NAME_CHARS]}", _of_kernel(kernel))
+        Row(f"launch {number}", f"{_bounded(kernel.name)}: {_of_kernel(kernel)}")
         for number, kernel in enumerate(profile.kernels, 1)
         if any(kernel is one for one in longest)
     ]
-    return Block(title=f"kernels of one forward ({len(rows)} of {len(profile.kernels)})", rows=rows)
+    title = f"kernels of one forward ({len(rows)} of {len(profile.kernels)})"
+    return Block(title=title, rows=rows, picture=kernels_picture(profile.kernels))
+
+
+def _bounded(name: str) -> str:
+    return name if len(name) <= _MOST_NAME_CHARS else f"{name[: _MOST_NAME_CHARS - 1]}…"
 
 
 def _of_kernel(kernel: ProfiledKernel) -> str:
@@ -184,7 +269,8 @@ def _with_ratios(metrics: dict[str, float]) -> dict[str, float]:
 
 def _row(figure: Figure, block: str, metrics: dict[str, float], profile: Profile) -> Row:
     if figure.key in metrics:
-        return Row(figure.label, figure.show(metrics[figure.key]))
+        of = profile.words.get(_QUALIFIED.get(figure.key, ""), "")
+        return Row(figure.label, figure.show(metrics[figure.key]) + (f" ({of})" if of else ""))
     words = profile.words.get(figure.key) or _in_words(figure.key, metrics)
     if words:
         return Row(figure.label, words)
@@ -204,21 +290,17 @@ def _in_words(key: str, metrics: dict[str, float]) -> str:
 
 
 def _stalls(profile: Profile) -> Block:
-    """The five largest shares of what warps spend their cycles on, with the cycles for each instruction issued."""
-    stalls = {
-        key: value for key, value in profile.metrics.items() if key.startswith(_STALL) and key.endswith("_percent")
-    }
-    if not stalls:
+    """What warps spend their cycles on: the five largest, as shares and as cycles for each instruction issued."""
+    title = "warp stalls (top 5)"
+    if not stalls(profile.metrics):
         reason = profile.absent.get("stalls", "not recorded by this evaluator")
-        return Block(title="warp stalls (top 5)", rows=[Row("stall reasons", absent=reason)])
-    largest = sorted(stalls, key=lambda key: -stalls[key])[:5]
-    rows = [
-        Row(key.removeprefix(_STALL).removesuffix("_percent"), _percent(stalls[key]) + _cycles(key, profile.metrics))
-        for key in largest
-    ]
-    return Block(title="warp stalls (top 5)", rows=rows)
-
-
-def _cycles(key: str, metrics: dict[str, float]) -> str:
-    name = key.removesuffix("_percent") + "_cycles"
-    return f" ({significant(metrics[name])} cycles per issued instruction)" if name in metrics else ""
+        return Block(title=title, rows=[Row("stall reasons", absent=reason)])
+    cycles = stalled_cycles(profile.metrics)
+    known = Row("all states", f"{cycles:.2f} cycles of a warp for each instruction issued") if cycles else None
+    silent = Row("all states", absent="the cycles for each instruction issued are not recorded")
+    return Block(
+        title=title,
+        source=_source("stalls", profile),
+        rows=[known or silent],
+        picture=stalls_picture(profile.metrics),
+    )

@@ -6,6 +6,7 @@ bandwidth). Intensity is in FLOP/byte of traffic with the device's memory. Both 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -16,10 +17,10 @@ from markupsafe import Markup
 from evaluation.verdict import Profile
 from orchestrator.report.page_format import significant
 from orchestrator.report.page_labels import Board
-from orchestrator.report.page_svg import LogAxis, dot, line, picture, polyline, ruler, text
+from orchestrator.report.page_svg import LogAxis, dot, line, picture, polyline, text
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38.0, 352.0, 20.0, 222.0
-_HEIGHT = 258
+_HEIGHT = 260
 _MOST_LAUNCHES = 8
 """Launches that have a point of their own: the longest."""
 _PEAK = re.compile("peak_(.+)_tflops")
@@ -64,14 +65,14 @@ class Roofs:
         """(TFLOPS, its precisions in words), the highest first."""
         by_peak: dict[float, list[str]] = {}
         for precision, peak in self.tflops.items():
-            by_peak.setdefault(peak, []).append(precision)
+            by_peak.setdefault(peak, []).append(precision.upper())
         return [(peak, ", ".join(by_peak[peak])) for peak in sorted(by_peak, reverse=True)]
 
     def share(self, spot: Spot) -> str:
         """How near to the roof above it a point is, in words."""
         memory = self.tb_per_s * spot.intensity
         peak = self.tflops.get(self.ridge_precision, max(self.tflops.values(), default=math.inf))
-        roof = "memory" if memory <= peak else self.ridge_precision or "the cores"
+        roof = "memory" if memory <= peak else self.ridge_precision.upper() or "the cores"
         return f"{significant(100 * spot.tflops / min(memory, peak), 3)} % of the roof of {roof}"
 
 
@@ -120,7 +121,9 @@ def _launches(profile: Profile) -> Iterator[Spot]:
     numbered = list(enumerate(profile.kernels, 1)) if len(profile.kernels) > 1 else []
     for number, kernel in sorted(numbered, key=lambda item: -item[1].device_time_us)[:_MOST_LAUNCHES]:
         if kernel.flops and kernel.dram_bytes and kernel.device_time_us > 0:
-            yield Spot("launch", f"#{number}", kernel.flops / kernel.dram_bytes, kernel.flops / kernel.device_time_us / 1e6)
+            yield Spot(
+                "launch", f"#{number}", kernel.flops / kernel.dram_bytes, kernel.flops / kernel.device_time_us / 1e6
+            )
 
 
 def _legend(path: Sequence[Spot], launches: Sequence[Spot]) -> str:
@@ -142,26 +145,33 @@ class _Plot:
         peaks = [peak for peak, _ in roofs.lines()]
         ridges = [peak / roofs.tb_per_s for peak in peaks]
         near = [spot.intensity for spot in spots]
-        low = min([*near, *(ridge / 10 for ridge in ridges)])
-        self._x = LogAxis(_decade(low / 1.5), _decade(max([*near, *ridges]) * 1.5, up=True), _LEFT, _RIGHT)
+        low = min([*(value / 2 for value in near), *(ridge / 60 for ridge in ridges)])
+        self._x = LogAxis(low, max([*near, *ridges]) * 3, _LEFT, _RIGHT)
         reached = [spot.tflops for spot in spots]
         top = max([*peaks, *reached, roofs.tb_per_s * (max(near) if not peaks else 0)])
-        bottom = min([*reached, roofs.tb_per_s * self._x.low])
-        self._y = LogAxis(_decade(bottom / 1.5), top * 2.5, _BOTTOM, _TOP)
+        bottom = min([*reached, roofs.tb_per_s * low])
+        self._y = LogAxis(bottom / 2, top * 2.5, _BOTTOM, _TOP)
         self._board = Board(_LEFT, _RIGHT, _TOP, _BOTTOM)
 
     def drawn(self, ridge: float | None) -> Markup:
         """The whole plot."""
-        parts = [line((_LEFT, _TOP, _LEFT, _BOTTOM), "axis"), text(2, 12, "TFLOPS", kind="small")]
+        parts = [line((_LEFT, _TOP, _LEFT, _BOTTOM), "axis"), text(2, 12, "TFLOPS", kind="tick")]
         for tick in self._y.ticks():
             y = self._y.place(tick)
-            parts += [line((_LEFT, y, _RIGHT, y), "grid"), text(_LEFT - 4, y + 4, f"{tick:g}", "end", "small")]
-        parts += ruler(self._x, _BOTTOM, {tick: f"{tick:g}" for tick in self._x.ticks()})
-        parts.append(text(_RIGHT, _BOTTOM + 30, "arithmetic intensity, FLOP/byte", "end", "small"))
+            parts += [line((_LEFT, y, _RIGHT, y), "grid"), text(_LEFT - 4, y + 4, f"{tick:g}", "end", "tick")]
+        parts.append(line((_LEFT, _BOTTOM, _RIGHT, _BOTTOM), "axis"))
+        for tick in self._x.ticks():
+            x = self._x.place(tick)
+            parts.append(line((x, _BOTTOM, x, _BOTTOM + 4), "axis"))
+            parts.append(text(x, _BOTTOM + 16, f"{tick:g}", "middle" if x < _RIGHT - 15 else "end", "tick"))
+        parts.append(text(_RIGHT, _BOTTOM + 32, "arithmetic intensity, FLOP/byte", "end", "tick"))
         parts += [*self._ridge(ridge), *self._memory_roof(), *self._compute_roofs()]
         if len(self._path) > 1:
-            parts.append(polyline([self._at(spot) for spot in self._path], "path"))
-        return picture(_HEIGHT, self._label(), [*parts, *self._points()])
+            places = [self._at(spot) for spot in self._path]
+            parts.append(polyline(places, "path"))
+            for start, end in itertools.pairwise(places):
+                self._board.cross(start, end)
+        return picture(_HEIGHT, self._label(), [*parts, *self._points()], "plot")
 
     def _at(self, spot: Spot) -> tuple[float, float]:
         return self._x.place(spot.intensity), self._y.place(spot.tflops)
@@ -176,32 +186,37 @@ class _Plot:
         end = (x.place(last), y.place(last * roofs.tb_per_s))
         angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0]))
         words = f"memory {significant(roofs.tb_per_s * 1e3)} GB/s"
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-        self._board.take_along(start, end)
+        lowest = min(roofs.tflops.values(), default=y.high)
+        free = (x.place(lowest / roofs.tb_per_s), y.place(lowest)) if y.low < lowest else end
+        middle = ((start[0] + free[0]) / 2, (start[1] + free[1]) / 2)
+        self._board.cross(start, end)
         name = Markup('<g transform="rotate({:.1f} {:.1f} {:.1f})">{}</g>').format(
-            angle, *middle, text(middle[0], middle[1] - 5, words, "middle", "small")
+            angle, *middle, text(middle[0], middle[1] - 5, words, "middle", "tick")
         )
         return [line((*start, *end), "roof"), name]
 
     def _compute_roofs(self) -> Iterator[Markup]:
+        """Each with its name to the left, above the roof of memory, where no point can be."""
         lowest_y = -math.inf
         for peak, precisions in self._roofs.lines():
-            y = self._y.place(peak)
-            yield line((self._x.place(peak / self._roofs.tb_per_s), y, _RIGHT, y), "roof")
-            lowest_y = max(y - 4, lowest_y + 12)
+            x, y = self._x.place(peak / self._roofs.tb_per_s), self._y.place(peak)
+            self._board.cross((x, y), (_RIGHT, y))
+            yield line((x, y, _RIGHT, y), "roof")
+            lowest_y = max(y + 4, lowest_y + 12)
             words = f"{precisions} {significant(peak)} TFLOPS"
-            self._board.take_text(_RIGHT, lowest_y, words, "end")
-            yield text(_RIGHT, lowest_y, words, "end", "small")
+            self._board.take_text(x - 7, lowest_y, words, "end")
+            yield text(x - 7, lowest_y, words, "end", "tick")
 
     def _ridge(self, ridge: float | None) -> list[Markup]:
         if not ridge or not self._x.low < ridge < self._x.high:
             return []
         x, top = self._x.place(ridge), self._y.place(ridge * self._roofs.tb_per_s)
         precision = self._roofs.ridge_precision
-        words = f"ridge {significant(ridge, 3)}" + (f" ({precision})" if precision else "")
+        words = f"ridge {significant(ridge, 3)}" + (f" ({precision.upper()})" if precision else "")
         aside, anchor = (x + 4, "start") if x < (_LEFT + _RIGHT) / 2 else (x - 4, "end")
         self._board.take_text(aside, _BOTTOM - 5, words, anchor)
-        return [line((x, top, x, _BOTTOM), "unity"), text(aside, _BOTTOM - 5, words, anchor, "small")]
+        self._board.cross((x, top), (x, _BOTTOM))
+        return [line((x, top, x, _BOTTOM), "unity"), text(aside, _BOTTOM - 5, words, anchor, "tick")]
 
     def _points(self) -> Iterator[Markup]:
         """Those of the launches below, this kernel above all; a name only where it has room."""
@@ -227,8 +242,3 @@ class _Plot:
         peaks = [f"{precisions} {significant(peak)} TFLOPS" for peak, precisions in self._roofs.lines()]
         roofs = ", ".join([f"memory {significant(self._roofs.tb_per_s * 1e3)} GB/s", *peaks])
         return f"Roofline plot. Roofs: {roofs}. " + ". ".join(self._words(spot) for spot in self._path)
-
-
-def _decade(value: float, *, up: bool = False) -> float:
-    power = math.log10(value)
-    return float(10.0 ** (math.ceil(power) if up else math.floor(power)))

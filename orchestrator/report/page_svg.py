@@ -82,10 +82,10 @@ def dot(x: float, y: float, kind: str, title: str = "", radius: float = 3.0) -> 
     return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{}" class="{}">{}</circle>').format(x, y, radius, kind, tip)
 
 
-def picture(height: float, label: str, parts: Sequence[Markup]) -> Markup:
+def picture(height: float, label: str, parts: Sequence[Markup], kind: str = "") -> Markup:
     """Wrap `parts` as a picture of WIDTH x `height` that scales with the page."""
-    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, height, visible(label), Markup("").join(parts)
+    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}"{}>{}</svg>').format(
+        WIDTH, height, visible(label), Markup(' class="{}"').format(kind) if kind else "", Markup("").join(parts)
     )
 
 
