@@ -6,13 +6,19 @@ killed process goes on where it was.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.trajectory import Trajectory
+from evaluation.client import Evaluates, EvaluatorError
+from evaluation.profile.brief import without
 from evaluation.serialize import from_plain, to_plain
-from evaluation.verdict import Evaluation
+from evaluation.verdict import Evaluation, Solution, Stage
 from orchestrator.store.journal import Turn, turns
+from problems.problem import Problem
+
+log = logging.getLogger(__name__)
 
 NO_SOLUTION = "NO_SOLUTION"
 SELECTION_LIMIT = 3
@@ -48,6 +54,18 @@ def grade(trajectory: Trajectory, evaluate: Callable[[str, str], Evaluation]) ->
     if chosen is None:
         return Grade()
     return Grade(solution_sha256=chosen, evaluation=desk.judge(chosen, FINAL))
+
+
+def judged_with_profile(evaluator: Evaluates, problem: Problem, solution: Solution) -> Evaluation:
+    """The verdict with its profile. A profile that takes the evaluator down costs itself, not the verdict."""
+    try:
+        return evaluator.evaluate(problem, solution, Stage.PROFILE)
+    except EvaluatorError as error:
+        log.warning("judging %s once more, without its profile: %s", problem.name, error)
+        found = evaluator.evaluate(problem, solution, Stage.TIMING)
+        if not found.status.correct:
+            return found
+        return replace(found, profile=without(f"the evaluator failed at it: {error}"))
 
 
 class _Desk:

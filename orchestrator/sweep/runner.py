@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from agents.budget import device_s, spent_in
@@ -13,8 +12,7 @@ from agents.factory import build_agent, language_of
 from agents.protocols import ExitStatus
 from agents.settings import SessionSettings
 from agents.trajectory import Trajectory
-from evaluation.client import Evaluates, EvaluatorError
-from evaluation.profile.brief import without
+from evaluation.client import Evaluates
 from evaluation.serialize import from_plain
 from evaluation.verdict import Evaluation, Solution, Stage
 from orchestrator.cell import Cell, Record
@@ -23,7 +21,7 @@ from orchestrator.settings import CellSettings, settings_of
 from orchestrator.store.claims import Claim
 from orchestrator.store.journal import Event, kernel_attempts, turns, working_s
 from orchestrator.store.store import Store
-from orchestrator.sweep.grading import FINAL, Grade, grade
+from orchestrator.sweep.grading import FINAL, Grade, grade, judged_with_profile
 from orchestrator.sweep.parking import Restraint
 from problems.library import Library
 from problems.problem import Problem, ProblemError
@@ -57,23 +55,11 @@ def run_cell(
             trajectory.checkpoint()
             solution = Solution(source=source, language=language)
             if purpose == FINAL and settings.evaluation.profile == "final":
-                return _judged_with_profile(evaluator, problem, solution)
+                return judged_with_profile(evaluator, problem, solution)
             return evaluator.evaluate(problem, solution, Stage.TIMING)
 
         given = grade(trajectory, evaluate)
         return _record(experiment, cell, claim.number, (exit_status, given), trajectory.events)
-
-
-def _judged_with_profile(evaluator: Evaluates, problem: Problem, solution: Solution) -> Evaluation:
-    """The verdict with its profile. A profile that takes the evaluator down costs itself, not the verdict."""
-    try:
-        return evaluator.evaluate(problem, solution, Stage.PROFILE)
-    except EvaluatorError as error:
-        log.warning("judging %s once more, without its profile: %s", problem.name, error)
-        found = evaluator.evaluate(problem, solution, Stage.TIMING)
-        if not found.status.correct:
-            return found
-        return replace(found, profile=without(f"the evaluator failed at it: {error}"))
 
 
 @contextmanager
