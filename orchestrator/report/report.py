@@ -18,9 +18,9 @@ from orchestrator.cell import Record
 from orchestrator.checkout import Checkout
 from orchestrator.profiled import figures_of
 from orchestrator.report.page_blocks import verdict_kind
+from orchestrator.report.page_figures import PROFILE_COLUMNS, profile_texts
 from orchestrator.report.page_format import count, dollars, duration, seconds, total_tokens
 from orchestrator.report.page_html import render
-from orchestrator.report.page_profile import PROFILE_COLUMNS, profile_texts
 from orchestrator.report.page_svg import SpeedupDot, speedups_picture
 from orchestrator.report.page_timing import is_launch_bound
 from orchestrator.report.spreadsheet import csv_text
