@@ -13,7 +13,11 @@ _CHAR, _ASCENT, _DESCENT = 6.4, 9.0, 3.0
 _POINT, _APART = 4.0, 2.5
 _ASIDE = (
     (7, 4, "start"), (-7, 4, "end"), (0, 16, "middle"), (0, -8, "middle"), (6, 14, "start"), (-6, 14, "end"),
-    (6, -6, "start"), (-6, -6, "end"), (0, 28, "middle"), (18, 22, "start"), (-18, 22, "end"),
+    (6, -6, "start"), (-6, -6, "end"),
+)  # fmt: skip
+_FURTHER = (
+    (0, 28, "middle"), (0, -20, "middle"), (12, 26, "start"), (-12, 26, "end"), (12, -18, "start"), (-12, -18, "end"),
+    (-12, 40, "end"), (12, 40, "start"),
 )  # fmt: skip
 
 
@@ -44,10 +48,16 @@ class Board:
             x, y = (first + (last - first) * step / steps for first, last in zip(start, end, strict=True))
             self.crossed.append((x - 1, y - 1, x + 1, y + 1))
 
-    def room_for(self, x: float, y: float, words: str) -> tuple[float, float, str] | None:
-        """(x, y, anchor) of a name beside the point at (x, y), taken from then on; None where there is no room."""
+    def room_for(self, x: float, y: float, words: str, *, far: bool = False) -> tuple[float, float, str] | None:
+        """(x, y, anchor) of a name beside the point at (x, y), taken from then on; None where there is no room.
+
+        It may stand at some distance if it is `far`, because it says by itself what it is of.
+        """
+        edge = self.right - _APART - x
+        at_edge = ((edge, 18, "end"), (edge, -8, "end"), (edge, 30, "end"), (edge, -20, "end"))
+        places = (*_ASIDE, *(at_edge if edge < _CHAR * len(words) else ()), *_FURTHER) if far else _ASIDE
         for avoided in ([*self.taken, *self.crossed], self.taken):
-            for dx, dy, anchor in _ASIDE:
+            for dx, dy, anchor in places:
                 left, top, right, bottom = _box(x + dx, y + dy, words, anchor)
                 box = (left - _APART, top, right + _APART, bottom)
                 if self._holds(box) and not any(_touch(box, other) for other in avoided):

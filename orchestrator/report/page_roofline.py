@@ -145,8 +145,10 @@ class _Plot:
         peaks = [peak for peak, _ in roofs.lines()]
         ridges = [peak / roofs.tb_per_s for peak in peaks]
         near = [spot.intensity for spot in spots]
-        low = min([*(value / 2 for value in near), *(ridge / 60 for ridge in ridges)])
-        self._x = LogAxis(low, max([*near, *ridges]) * 3, _LEFT, _RIGHT)
+        high = max([*near, *ridges]) * 3
+        # The names of the roofs stand left of their ridges, so the first of these is 2/5 of the way along at least.
+        low = min([*(value / 2 for value in near), *((ridge * high**-0.4) ** (1 / 0.6) for ridge in ridges)])
+        self._x = LogAxis(low, high, _LEFT, _RIGHT)
         reached = [spot.tflops for spot in spots]
         top = max([*peaks, *reached, roofs.tb_per_s * (max(near) if not peaks else 0)])
         bottom = min([*reached, roofs.tb_per_s * low])
@@ -188,7 +190,7 @@ class _Plot:
         words = f"memory {significant(roofs.tb_per_s * 1e3)} GB/s"
         lowest = min(roofs.tflops.values(), default=y.high)
         free = (x.place(lowest / roofs.tb_per_s), y.place(lowest)) if y.low < lowest else end
-        middle = ((start[0] + free[0]) / 2, (start[1] + free[1]) / 2)
+        middle = (0.55 * start[0] + 0.45 * free[0], 0.55 * start[1] + 0.45 * free[1])
         self._board.cross(start, end)
         name = Markup('<g transform="rotate({:.1f} {:.1f} {:.1f})">{}</g>').format(
             angle, *middle, text(middle[0], middle[1] - 5, words, "middle", "tick")
@@ -226,7 +228,7 @@ class _Plot:
         for spot in spots:
             self._board.take_point(*self._at(spot))
         for spot in reversed(spots):
-            place = self._board.room_for(*self._at(spot), spot.label)
+            place = self._board.room_for(*self._at(spot), spot.label, far=spot.kind == "kernel")
             if place is not None:
                 names.append(text(*place[:2], spot.label, place[2], f"name {spot.kind}"))
         for spot in spots:
