@@ -24,7 +24,7 @@ from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
 from evaluation.errors import CandidateFault, EvaluatorError
 from evaluation.profile.judged import profile, profiled
-from evaluation.profile.session import Tools
+from evaluation.profile.tools import Tools
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
@@ -54,10 +54,11 @@ class Judge:
         with ExitStack() as opened:
             opened.callback(self.zygote.close)
             self.builder = Builder(cache_dir, settings.limits)
-            self._tools = Tools(settings=settings, zygote=self.zygote, builder=self.builder, cache_dir=cache_dir)
             sandbox.check_level(self.zygote.level, settings.require_sandbox)
             self.workplace = workplace(settings, self.zygote)
             opened.callback(self.workplace.close)
+            self._tools = Tools.of(settings, self.builder, self.workplace.worker, cache_dir)
+            opened.callback(self._tools.close)
             torch.set_num_threads(settings.cpu_threads)
             self._held = opened.pop_all()
 
@@ -201,11 +202,18 @@ class _Session:
         """A fresh worker that has loaded the candidate."""
         with self._clocked("start"):
             arm = self._judge.workplace.arm(self._build, is_reference=False)
+        opened = ExitStack()
+        opened.callback(arm.close)
         try:
             arm.load(self._solution.source, self._solution.entry_point)
             yield arm
+        except (torch.OutOfMemoryError, ProblemError) as error:
+            if self._judge.workplace.hoarded(opened.close):
+                text = "it held so much of the device's memory that the evaluator had too little"
+                raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
+            raise
         finally:
-            arm.close()
+            opened.close()
             self._log = arm.worker.log
             self._wall_s["load"] = self._wall_s.get("load", 0.0) + arm.load_s
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -23,11 +24,15 @@ from evaluation.verdict import Conditions, Timing
 from evaluation.worker import processes
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.device_arm import DeviceArm
-from evaluation.worker.handle import Zygote
+from evaluation.worker.handle import Worker, Zygote
 from evaluation.worker.pool import Pool
 from evaluation.worker.ticket import Ticket
 
 _PROBE_SIZE = 256
+_HOARD = 0.5
+"""A candidate beside which the evaluator has too little memory is to blame when it held this share of the device's."""
+_GIVEN_BACK_S = 2.0
+"""Until what a process held is free again after its end."""
 
 Build = Callable[[BuildRequest], BuildReply]
 OpenPair = Callable[[], AbstractContextManager[tuple[Any, Any]]]
@@ -38,8 +43,12 @@ class Workplace(Protocol):
 
     device: str
 
+    def worker(self) -> Worker:
+        """A fresh one."""
+        ...
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
-        """A fresh worker."""
+        """One with a fresh worker."""
         ...
 
     def ticket(self, inputs: list[Any]) -> Ticket:
@@ -56,6 +65,10 @@ class Workplace(Protocol):
 
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """Time both arms; the flag says whether the result is stable."""
+        ...
+
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """Call `end`, which ends a candidate that others fail beside; whether it had taken what they needed."""
         ...
 
     def between(self) -> None:
@@ -82,10 +95,13 @@ class OnCores:
         self._zygote = zygote
         lane.core_sets(settings.cpu_threads)
 
+    def worker(self) -> Worker:
+        """See Workplace."""
+        return self._zygote.spawn(self._settings.limits)
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
         """See Workplace."""
-        limits = self._settings.limits
-        return WorkerArm(self._zygote.spawn(limits), limits, build, is_reference)
+        return WorkerArm(self.worker(), self._settings.limits, build, is_reference)
 
     def ticket(self, inputs: list[Any]) -> Ticket:
         """See Workplace."""
@@ -104,6 +120,11 @@ class OnCores:
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """See Workplace."""
         return time_arms(open_pair, next_batch, check, self._settings.timing)
+
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """See Workplace: memory of the host is limited for each candidate."""
+        end()
+        return False
 
     def between(self) -> None:
         """See Workplace: nothing is kept."""
@@ -141,11 +162,15 @@ class OnDevice:
         self._probe = torch.randn(_PROBE_SIZE, _PROBE_SIZE, device="cuda", dtype=torch.float64, generator=generator)
         self._known = self._probed()
 
+    def worker(self) -> Worker:
+        """See Workplace."""
+        return self._pool.take()
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
         """See Workplace."""
         limits = self._settings.limits
         # On a device a first call may still compile something.
-        return DeviceArm(self._pool.take(), limits, build, is_reference, first_call_s=limits.load_s)
+        return DeviceArm(self.worker(), limits, build, is_reference, first_call_s=limits.load_s)
 
     def ticket(self, inputs: list[Any]) -> Ticket:
         """See Workplace."""
@@ -169,6 +194,17 @@ class OnDevice:
         before = self._conditions()
         timing, stable = time_on_device(open_pair, next_batch, check, self._settings.timing)
         return replace(timing, conditions=before + self._conditions()), stable
+
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """See Workplace: nobody but itself limits a candidate's memory on the device."""
+        free_bytes, total_bytes = torch.cuda.mem_get_info()
+        end()
+        deadline = time.monotonic() + _GIVEN_BACK_S
+        while torch.cuda.mem_get_info()[0] - free_bytes < _HOARD * total_bytes:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
     def between(self) -> None:
         """See Workplace: a known computation must still come out as it did."""

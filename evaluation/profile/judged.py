@@ -9,8 +9,9 @@ from dataclasses import replace
 import torch
 
 from evaluation.profile.brief import without
-from evaluation.profile.session import Tools, absent_on_cpu, profile_on_device
+from evaluation.profile.session import absent_on_cpu, profile_on_device
 from evaluation.profile.specs import specs_of
+from evaluation.profile.tools import Tools
 from evaluation.verdict import Evaluation, Profile, Solution, Stage
 from problems.problem import Problem
 

@@ -29,8 +29,8 @@ def measure(mode: str, call: Call, seconds: float) -> Any:
     """Warm up, so that libraries have their workspaces and what compiles itself has, then measure one way.
 
     COUNTED: one call between the marks that ncu waits for; None. TRACED: [name, microseconds] of each kernel of one
-    call. PEAK: bytes of torch's allocator that one call adds at most, its output included. LOOP: how many calls were
-    made in at least `seconds`.
+    call. PEAK: bytes of torch's allocator that one call adds at most, its output included. LOOP: seconds per call of
+    calls that follow each other for at least `seconds`.
     """
     for _ in range(_WARM_UPS):
         call()
@@ -72,9 +72,9 @@ def kernels_of(events: Any) -> list[list[Any]]:
     ]
 
 
-def _looped(call: Call, seconds: float) -> int:
+def _looped(call: Call, seconds: float) -> float:
     """The device stays busy: it is waited for only now and then."""
-    calls, at_once, started = 0, 1, time.monotonic()
+    calls, at_once, per_call_s, started = 0, 1, 0.0, time.monotonic()
     while time.monotonic() - started < seconds:
         for _ in range(at_once):
             call()
@@ -82,4 +82,4 @@ def _looped(call: Call, seconds: float) -> int:
         calls += at_once
         per_call_s = (time.monotonic() - started) / calls
         at_once = min(max(int(_UNWATCHED_S / per_call_s), 1), _MOST_AT_ONCE)
-    return calls
+    return per_call_s

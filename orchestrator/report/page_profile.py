@@ -66,7 +66,9 @@ def _source(block: str, profile: Profile) -> str:
     """How the figures of a block were measured, where there are any."""
     how, where = (profile.words.get(word, "") for word in ("counters", "counters_sandbox"))
     if block == "launches" or (block in _COUNTED and "dram_percent" in profile.metrics):
-        return f"{how}; sandbox: {where}" if where and block == "sol" else how
+        beside = {"sol": ("sandbox", where), "roofline": ("peaks", profile.words.get("peaks", ""))}
+        label, words = beside.get(block, ("", ""))
+        return f"{how}; {label}: {words}" if words else how
     return ""
 
 

@@ -55,11 +55,11 @@ class Roofs:
             return None
         found = ((_PEAK.fullmatch(key), value) for key, value in profile.metrics.items())
         peaks = {match[1]: value for match, value in found if match is not None and value > 0}
-        return cls(
-            tb_per_s=profile.metrics["peak_gb_per_s"] / 1e3,
-            tflops=peaks,
-            ridge_precision=profile.words.get("ridge_precision", ""),
-        )
+        tb_per_s, precision = profile.metrics["peak_gb_per_s"] / 1e3, profile.words.get("ridge_precision", "")
+        ridge = profile.metrics.get("ridge_point")
+        if precision and ridge:
+            peaks.setdefault(precision, float(f"{ridge * tb_per_s:.6g}"))
+        return cls(tb_per_s=tb_per_s, tflops=peaks, ridge_precision=precision)
 
     def lines(self) -> list[tuple[float, str]]:
         """(TFLOPS, its precisions in words), the highest first."""

@@ -34,7 +34,7 @@ from orchestrator.store.store import Store
 from orchestrator.tracking.projection import final_figures, project
 
 FinishCell = Callable[..., Record]
-NAMES = ("matmul_fp16", "copy", "three_kernels", "counters_refused", "cpu")
+NAMES = ("matmul_fp16", "memory_copy", "three_kernels", "only_launches", "cpu")
 
 
 def counted_matmul(**metrics: float) -> Profile:
@@ -98,6 +98,19 @@ def test_every_figure_of_a_run_page_has_its_unit() -> None:
     assert {place: rows[place] for place in expected} == expected
 
 
+def test_how_figures_were_measured_is_said_beside_them() -> None:
+    found = counted_matmul()
+    peaked = replace(found, words=found.words | {"peaks": "vendor: NVIDIA H200 datasheet"})
+    how = "ncu, caches emptied before each pass, clocks as they are"
+    sources = {block.title: block.source for block in profile_blocks(with_profile(peaked))}
+    assert sources["SOL (speed of light)"] == f"{how}; sandbox: process, system call filter"
+    assert sources["roofline / occupancy"] == f"{how}; peaks: vendor: NVIDIA H200 datasheet"
+    assert sources["kernel launches / fusion"] == sources["warp stalls (top 5)"] == how
+    sources = {block.title: block.source for block in profile_blocks(with_profile(profile_of("only_launches")))}
+    assert sources["kernel launches / fusion"].startswith("none; launches and durations by torch's profiler")
+    assert sources["SOL (speed of light)"] == ""
+
+
 def test_the_roofline_has_its_roofs_ridge_and_point_where_they_belong() -> None:
     drawn, words = roofline(counted_matmul())
     assert words == "filled: this kernel"
@@ -117,7 +130,7 @@ def test_the_roofline_has_its_roofs_ridge_and_point_where_they_belong() -> None:
 
 def test_earlier_profiles_are_numbered_by_turn_and_joined_in_order() -> None:
     slow, fast = counted_matmul(device_time_us=9000.0, arithmetic_intensity=66.0), counted_matmul(device_time_us=400.0)
-    drawn, words = roofline(counted_matmul(), [("2", slow), ("3", profile_of("copy")), ("5", fast)])
+    drawn, words = roofline(counted_matmul(), [("2", slow), ("3", profile_of("memory_copy")), ("5", fast)])
     assert "numbers: the turn of an earlier profile, joined in order" in words
     assert "no point for turn 3: without a counted operation" in words
     assert [title.partition(":")[0] for title in titles(drawn)] == ["turn 2", "turn 5", "this kernel"]
@@ -142,9 +155,9 @@ def test_each_launch_that_computes_has_a_point() -> None:
 @pytest.mark.parametrize(
     ("profile", "reason"),
     [
-        (profile_of("copy"), "no floating-point operation was counted: the arithmetic intensity is 0"),
+        (profile_of("memory_copy"), "no floating-point operation was counted: the arithmetic intensity is 0"),
         (profile_of("matmul_fp16"), "tensor cores were 95.1 % busy, and none of their operations was counted: ncu"),
-        (profile_of("counters_refused"), "ERR_NVGPUCTRPERM"),
+        (profile_of("only_launches"), "ERR_NVGPUCTRPERM"),
         (profile_of("cpu"), "judged on a CPU: this takes a GPU"),
         (replace(counted_matmul(), metrics={"arithmetic_intensity": 1.0}, absent={}), "no peaks of this device"),
     ],
@@ -159,7 +172,7 @@ def test_operations_that_were_not_counted_are_no_zero() -> None:
     rows = rows_of(profile_of("matmul_fp16"))
     assert "none of their operations was counted" in rows["SOL (speed of light)", "arithmetic intensity"]
     assert "arithmetic_intensity" not in figures_of(with_profile(profile_of("matmul_fp16")))
-    assert figures_of(with_profile(profile_of("copy")))["arithmetic_intensity"] == 0.0, "a copy computes nothing"
+    assert figures_of(with_profile(profile_of("memory_copy")))["arithmetic_intensity"] == 0.0, "a copy computes nothing"
 
 
 def test_stalls_are_the_five_largest_the_rest_and_issuing() -> None:
@@ -181,8 +194,8 @@ def test_launches_have_bars_where_there_are_several() -> None:
         for block in profile_blocks(with_profile(profile_of(name)))
         if block.title.startswith("kernels of one forward")
     }
-    assert pictures.pop("copy") is None and pictures.pop("matmul_fp16") is None
-    assert texts(pictures.pop("counters_refused")) == [
+    assert pictures.pop("memory_copy") is None and pictures.pop("matmul_fp16") is None
+    assert texts(pictures.pop("only_launches")) == [
         "1. partial_sums", "4.100 µs · 56.2 %", "2. total", "3.200 µs · 43.8 %",
     ]  # fmt: skip
     assert [words for words in texts(pictures.pop("three_kernels")) if "%" in words] == [
@@ -243,6 +256,9 @@ def test_whatever_a_profile_says_stays_inside_the_picture(scale: float, intensit
 def test_roofs_of_one_height_are_one_and_a_device_without_peaks_has_none() -> None:
     roofs = Roofs.of(counted_matmul(peak_bf16_tflops=989.4))
     assert roofs is not None and roofs.lines() == [(989.4, "FP16, BF16"), (67.0, "FP32")]
+    tf32 = replace(counted_matmul(ridge_point=494.7 / 4.8), words={"ridge_precision": "tf32"})
+    roofs = Roofs.of(tf32)
+    assert roofs is not None and roofs.lines() == [(989.4, "FP16"), (494.7, "TF32"), (67.0, "FP32")]
     assert Roofs.of(profile_of("cpu")) is None
 
 
@@ -262,12 +278,13 @@ def test_a_page_shows_it_safely(store: Store, finish_cell: FinishCell, name: str
 
 def test_a_cells_earlier_profiles_come_from_its_tools() -> None:
     results = [
-        ToolResult(text="", ok=True, evaluation=with_profile(profile_of(name)), wall_s=1.0) for name in ("copy", "cpu")
+        ToolResult(text="", ok=True, evaluation=with_profile(profile_of(name)), wall_s=1.0)
+        for name in ("memory_copy", "cpu")
     ]
     calls = {at: Call(name="profile_kernel", arguments=[], result=result) for at, result in enumerate(results)}
     without = Turn(number=2, calls={0: Call(name="compile_kernel", arguments=[])})
     story = Story(turns=[without, Turn(number=4, calls=calls)])
-    assert earlier_profiles(story) == [("4", profile_of("copy")), ("4", profile_of("cpu"))]
+    assert earlier_profiles(story) == [("4", profile_of("memory_copy")), ("4", profile_of("cpu"))]
 
 
 def test_the_spreadsheet_and_mlflow_have_what_is_known_and_nothing_else(store: Store, finish_cell: FinishCell) -> None:
@@ -288,14 +305,14 @@ def test_the_spreadsheet_and_mlflow_have_what_is_known_and_nothing_else(store: S
     write_report(store)
     table = csv.DictReader(io.StringIO((store.root / "report.csv").read_text(encoding="utf-8")))
     lines = {line["uid"]: line for line in table}
-    assert lines[records["copy"].uid]["bottleneck"] == "memory"
-    assert float(lines[records["copy"].uid]["dram_percent"]) == pytest.approx(79.66)
+    assert lines[records["memory_copy"].uid]["bottleneck"] == "memory"
+    assert float(lines[records["memory_copy"].uid]["dram_percent"]) == pytest.approx(79.66)
     assert {lines[none.uid][key] for key in (*FIGURES, "bottleneck")} == {""}
 
 
 def test_mlflow_has_the_bottleneck_as_a_tag(store: Store, finish_cell: FinishCell) -> None:
     tags = []
-    for at, name in enumerate(("copy", "cpu")):
+    for at, name in enumerate(("memory_copy", "cpu")):
         record = finish_cell(seed=at, grade=with_profile(profile_of(name)))
         start = {"kind": "start", "attempt": 1, "t": 100.0}
         (view,) = project(record.cell, [start], [], record, held=False)
@@ -308,7 +325,7 @@ def test_the_report_has_columns_of_profiles_once_there_is_one(store: Store, fini
     plain = write_report(store).read_text(encoding="utf-8")
     assert "<th>bottleneck</th>" not in plain and "SOL score" not in plain
     finish_cell(seed=1, grade=with_profile(profile_of("three_kernels")))
-    finish_cell(seed=2, grade=with_profile(profile_of("counters_refused")))
+    finish_cell(seed=2, grade=with_profile(profile_of("only_launches")))
     found = write_report(store).read_text(encoding="utf-8")
     columns = re.findall("<th>([^<]*)</th>", found.partition("<h2>cells</h2>")[2])
     lines = [
@@ -328,8 +345,8 @@ def test_the_report_has_columns_of_profiles_once_there_is_one(store: Store, fini
     ("name", "words"),
     [
         ("matmul_fp16", "compute-bound: SOL 0.904, DRAM 20.0 %, compute 90.4 %"),
-        ("copy", "memory-bound: SOL 0.797, DRAM 79.7 %, compute 14.2 %"),
-        ("counters_refused", "2 launches, 7.30 us of device time; no counters: ERR_NVGPUCTRPERM - "),
+        ("memory_copy", "memory-bound: SOL 0.797, DRAM 79.7 %, compute 14.2 %"),
+        ("only_launches", "2 launches, 7.30 us of device time; no counters: ERR_NVGPUCTRPERM - "),
         ("cpu", "absent: judged on a CPU: this takes a GPU"),
     ],
 )

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / "data" / "profiles"
 
 
 def profile_of(name: str) -> Profile:
-    """`matmul_fp16` without a count of tensor cores, `copy`, `three_kernels`, `counters_refused` or `cpu`."""
+    """`matmul_fp16` without a count of tensor cores, `memory_copy`, `three_kernels`, `only_launches` or `cpu`."""
     plain = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return from_plain(Profile, {key: plain[key] for key in ("metrics", "absent", "words", "kernels")})
 
