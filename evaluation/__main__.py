@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evaluation.client import Evaluator
 from evaluation.errors import EvaluatorError
+from evaluation.profile.brief import brief
 from evaluation.serialize import to_plain
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import LAUNCH_BOUND, WAITS, EndToEnd, Evaluation, Solution, Stage, Timing
@@ -47,6 +48,8 @@ def summarise(evaluation: Evaluation) -> str:
         lines += _timing_lines(timing)
         if timing.compiled:
             lines.append("the reference ran as torch.compile of it")
+    if evaluation.profile is not None:
+        lines.append(f"profile: {brief(evaluation.profile)}")
     lines += [f"build: {build.name} ({build.tier}, {build.wall_s:.1f} s)" for build in evaluation.builds]
     lines.append(", ".join(f"{name} {seconds:.2f} s" for name, seconds in evaluation.wall_s.items()))
     return "\n".join(lines)

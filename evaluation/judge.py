@@ -59,6 +59,8 @@ class Judge(BesideVerdicts):
             opened.callback(self.workplace.close)
             self._tools = Tools.of(settings, self.builder, self.workplace.worker, cache_dir)
             opened.callback(self._tools.close)
+            if settings.device == "cuda" and settings.profile == "final":
+                self._tools.ready.refill()
             torch.set_num_threads(settings.cpu_threads)
             self._held = opened.pop_all()
 

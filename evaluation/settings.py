@@ -1,4 +1,4 @@
-"""How a candidate is judged. Every field changes the verdict or the times, so all are part of a cell's identity.
+"""How a candidate is judged. Fields that change the verdict or the times, all but `profile`, are in a cell's identity.
 
 A field's metadata may name its `choices` or its `minimum`; the config holds them.
 """
@@ -32,6 +32,7 @@ TIMING_ON: dict[str, dict[str, Any]] = {
     "cuda": {"budget_s": 0.8, "process_pairs": 2, "stable_interval": 0.1},
 }
 """Where a device differs from the defaults: on CUDA two processes differ less, and a fresh one costs more."""
+PROFILE_ON = {"cpu": "never", "cuda": "final"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,10 +70,13 @@ class EvaluationSettings:
     """Cores that each arm may use when device=cpu; both arms are pinned to the same ones."""
     require_sandbox: int = 0
     """Refuse to judge on a machine whose sandbox level is lower than this."""
+    profile: str = field(default="never", metadata={"identity": False, "choices": ("final", "never")})
+    """Whether a cell's kernel is profiled when it is graded (`final`). It changes no result."""
     timing: TimingSettings = field(default_factory=TimingSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
 
     @classmethod
     def on(cls, device: str, **changes: Any) -> EvaluationSettings:
         """What conf/evaluation declares for a device, with changes by field."""
-        return cls(device=device, **({"timing": TimingSettings(**TIMING_ON[device])} | changes))
+        declared: dict[str, Any] = {"timing": TimingSettings(**TIMING_ON[device]), "profile": PROFILE_ON[device]}
+        return cls(device=device, **(declared | changes))

@@ -222,6 +222,8 @@ class ProfiledKernel:
     dram_bytes: float | None = None
     dram_percent: float | None = None
     compute_percent: float | None = None
+    flops: float | None = None
+    """Floating-point operations; None where not all kinds of them were counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

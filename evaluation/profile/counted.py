@@ -35,8 +35,8 @@ Begin = Callable[[Path], "Counting"]
 class Counting:
     """ncu, and the worker in it. Starting takes seconds, in which other things may be done."""
 
-    def __init__(self, program: Path, harness: Path, limits: LimitSettings, threads: int) -> None:
-        """Start `program`, an ncu. Raises NcuError if it cannot be started."""
+    def __init__(self, program: Path, harness: Path, uuid: str, limits: LimitSettings, threads: int) -> None:
+        """Start `program`, an ncu, for the GPU of that UUID. Raises NcuError if it cannot be started."""
         self.program = program
         self._limits = replace(limits, processes=limits.processes + _OWN_PROCESSES)
         with ExitStack() as held:
@@ -46,14 +46,8 @@ class Counting:
             self._listener = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             self._listener.bind(f"{name}/socket")
             self._listener.listen(1)
-            target = [
-                sys.executable,
-                "-m",
-                "evaluation.profile.target",
-                f"{name}/socket",
-                str(self._home),
-                str(harness),
-            ]
+            told = [f"{name}/socket", str(self._home), str(harness), uuid]
+            target = [sys.executable, "-m", "evaluation.profile.target", *told]
             order = ncu.command(program, self._log, metrics.asked(), target)
             self._process, self._output_fd = _started(order, name, threads)
             held.callback(self._process.wait)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import replace
 
 import torch
 
 from evaluation.errors import EvaluatorError, JudgeLost
+from evaluation.profile.brief import without
 from evaluation.profile.rates import MeasuredRoofline
 from evaluation.profile.roofline import measured_roofline
 from evaluation.profile.session import absent_on_cpu, profile_on_device
@@ -59,10 +61,17 @@ def _peaks(tools: Tools) -> tuple[Peaks | None, str]:
 
 
 def profiled(tools: Tools, problem: Problem, solution: Solution, evaluation: Evaluation) -> Evaluation:
-    """The same evaluation one stage on, if it is of a right candidate."""
+    """The same evaluation one stage on, if it is of a right candidate.
+
+    A profile that fails is absent, with its reason.
+    """
     if not evaluation.status.correct:
         return evaluation
     started = time.monotonic()
-    found = profile(tools, problem, solution)
+    try:
+        found = profile(tools, problem, solution)
+    except Exception as error:  # noqa: BLE001  whatever it is, the verdict was reached without it
+        traceback.print_exc()
+        found = without(f"the profile failed: {type(error).__name__}: {error}")
     wall_s = evaluation.wall_s | {"profile": round(time.monotonic() - started, 4)}
     return replace(evaluation, stage=Stage.PROFILE, profile=found, wall_s=wall_s)

@@ -21,6 +21,7 @@ from evaluation.environment import gpu_uuid
 from evaluation.errors import CandidateFault
 from evaluation.profile import ncu
 from evaluation.profile.arm import ProfileArm
+from evaluation.profile.brief import without
 from evaluation.profile.counted import Counting
 from evaluation.profile.energy import PowerMeter
 from evaluation.profile.summary import Peaks, summarise
@@ -41,12 +42,11 @@ COUNTED_LIMIT_S = 120.0
 _COUNTED_BLOCKS = ("sol", "roofline", "stalls")
 _FIGURES = ("launches", "peak_bytes", "energy_mj")
 """Of reference and candidate alike."""
-_ABSENT_ON_CPU = "judged on a CPU: this takes a GPU"
 
 
 def absent_on_cpu() -> Profile:
     """Of a candidate that was judged on a CPU."""
-    return Profile(absent=dict.fromkeys(("memory", "launches", *_COUNTED_BLOCKS, "energy"), _ABSENT_ON_CPU))
+    return without("judged on a CPU: this takes a GPU")
 
 
 def profile_on_device(tools: Tools, problem: Problem, solution: Solution, peaks: Peaks | None) -> Profile:

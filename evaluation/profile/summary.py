@@ -58,18 +58,48 @@ def bottleneck(dram_percent: float, compute_percent: float, kernel_us: float) ->
 def _row(kernel: Kernel) -> ProfiledKernel:
     values = kernel.values
     way = _possible(names.DRAM, [kernel])
+    try:
+        flops: float | None = sum(_flops([kernel]).values())
+    except _NotCounted:
+        flops = None
     return ProfiledKernel(
         name=kernel.name,
         device_time_us=values[names.TIME] / 1e3,
         dram_bytes=sum(values[name] for name in way) if way else None,
         dram_percent=values.get(names.DRAM_PERCENT),
         compute_percent=values.get(names.COMPUTE_PERCENT),
+        flops=flops,
     )
 
 
 def _possible(ways: Sequence[tuple[str, ...]], kernels: Sequence[Kernel]) -> tuple[str, ...] | None:
     """The first list of counters that all these kernels have."""
     return next((way for way in ways if all(name in kernel.values for kernel in kernels for name in way)), None)
+
+
+class _NotCounted(Exception):
+    """Operations are not known; the text says why."""
+
+
+def _flops(kernels: Sequence[Kernel]) -> dict[str, float]:
+    """Operations by precision, of ordinary and tensor cores. Raises _NotCounted."""
+    counters = [name for factors in names.SCALAR.values() for name in factors]
+    missing = [name for name in counters if not all(name in kernel.values for kernel in kernels)]
+    if missing:
+        raise _NotCounted(f"ncu gave no {missing[0]} on this device")
+    ways = {precision: _possible(ways, kernels) for precision, ways in names.TENSOR.items()}
+    counted = ((precision, way) for precision, way in ways.items() if way is not None)
+    tensor = {precision: sum(kernel.values[name] for kernel in kernels for name in way) for precision, way in counted}
+    busy_percent = max(kernel.values.get(names.PIPES["tensor"], 0.0) for kernel in kernels)
+    if busy_percent and not any(tensor.values()):
+        text = f"tensor cores were up to {busy_percent:.1f} % busy, and none of their operations was counted"
+        lacking = [names.TENSOR[precision][0][0] for precision, way in ways.items() if not way]
+        raise _NotCounted(f"{text}: ncu gave no {lacking[0]} on this device" if lacking else text)
+    flops = dict.fromkeys(("fp64", "fp32", "tf32", "fp16", "bf16", "fp8"), 0.0) | tensor
+    for precision, factors in names.SCALAR.items():
+        operations = sum(factor * kernel.values[name] for kernel in kernels for name, factor in factors.items())
+        flops["fp16" if precision == "half" else precision] += operations
+    return flops
 
 
 class _Figures:
@@ -106,14 +136,10 @@ class _Figures:
             self._put(f"pipe_{pipe}_percent", [counter], self._mean)
         for precision, factors in names.SCALAR.items():
             self._put(f"{precision}_flops", list(factors), self._scalar(factors))
-        tensor: dict[str, float] = {}
         for precision, ways in names.TENSOR.items():
-            key = f"tensor_{precision}_flops"
-            self._put(key, list(_possible(ways, self._kernels) or ways[0]), self._total)
-            if key in self.metrics:
-                tensor[precision] = self.metrics[key]
+            self._put(f"tensor_{precision}_flops", list(_possible(ways, self._kernels) or ways[0]), self._total)
         self._dominant_pipe()
-        self._roofline(tensor, peaks)
+        self._roofline(peaks)
 
     def _dominant_pipe(self) -> None:
         pipes = {key: value for key, value in self.metrics.items() if key.startswith("pipe_")}
@@ -124,29 +150,24 @@ class _Figures:
         self.words["dominant_pipe"] = largest.removeprefix("pipe_").removesuffix("_percent")
         self.metrics["dominant_pipe_percent"] = pipes[largest]
 
-    def _roofline(self, tensor: dict[str, float], peaks: Peaks | None) -> None:
-        scalar = {p: self.metrics[f"{p}_flops"] for p in names.SCALAR if f"{p}_flops" in self.metrics}
-        by_precision = {
-            precision: scalar.get(precision, 0.0) + tensor.get(precision, 0.0)
-            for precision in ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8")
-        }
-        by_precision["fp16"] += scalar.get("half", 0.0)
-        if len(scalar) == len(names.SCALAR):
-            self.metrics["flops"] = flops = sum(by_precision.values())
-            if self.metrics.get("dram_bytes"):
-                self.metrics["arithmetic_intensity"] = flops / self.metrics["dram_bytes"]
-            self.metrics["fp32_tflops"] = by_precision["fp32"] / self._seconds / 1e12
-            if {"fp16", "bf16"} <= tensor.keys():
-                self.metrics["fp16_tflops"] = (by_precision["fp16"] + by_precision["bf16"]) / self._seconds / 1e12
-        for key, reason in (
-            ("flops", "ncu counted no operations"),
-            ("arithmetic_intensity", "ncu counted no operations, or no traffic with memory"),
-            ("fp32_tflops", "ncu counted no operations"),
-            ("fp16_tflops", "ncu counted no operations of tensor cores"),
-        ):
-            if key not in self.metrics:
-                self.absent[key] = reason
-        self._against(peaks, max(by_precision, key=lambda p: by_precision[p]) if any(by_precision.values()) else "fp32")
+    def _roofline(self, peaks: Peaks | None) -> None:
+        if "fp32_flops" in self.metrics:
+            self.metrics["fp32_tflops"] = self.metrics["fp32_flops"] / self._seconds / 1e12
+        else:
+            self.absent["fp32_tflops"] = self.absent["fp32_flops"]
+        try:
+            flops = _flops(self._kernels)
+        except _NotCounted as error:
+            self.absent |= dict.fromkeys(("flops", "arithmetic_intensity", "fp16_tflops"), str(error))
+            self._against(peaks, "fp32")
+            return
+        self.metrics["flops"] = total = sum(flops.values())
+        if self.metrics.get("dram_bytes"):
+            self.metrics["arithmetic_intensity"] = total / self.metrics["dram_bytes"]
+        else:
+            self.absent["arithmetic_intensity"] = "ncu counted no traffic with memory"
+        self.metrics["fp16_tflops"] = (flops["fp16"] + flops["bf16"]) / self._seconds / 1e12
+        self._against(peaks, max(flops, key=lambda precision: flops[precision]) if total else "fp32")
 
     def _against(self, peaks: Peaks | None, precision: str) -> None:
         if peaks is None:

@@ -1,4 +1,4 @@
-"""The program that ncu runs, `python -m evaluation.profile.target SOCKET FOLDER HARNESS`: a worker of its own.
+"""The program that ncu runs, `python -m evaluation.profile.target SOCKET FOLDER HARNESS UUID`: a worker of its own.
 
 It loads, constructs and calls the candidate by the worker's own code, so that what is counted is what is judged. Its
 sandbox is level 0 (evaluation/sandbox/sandbox.py): ncu talks to it by a socket of the network, which a namespace of its
@@ -15,13 +15,14 @@ from pathlib import Path
 from evaluation.device.harness import Harness
 from evaluation.device.page import Page
 from evaluation.sandbox import sandbox
+from evaluation.timing import lane
 from evaluation.worker import main as worker
 from evaluation.worker.device_calls import DeviceCalls
 
 
 def main() -> None:
     """Serve the judge, which listens at SOCKET, until it hangs up."""
-    path, folder, library = sys.argv[1:]
+    path, folder, library, uuid = sys.argv[1:]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.connect(path)
     home = Path(folder)
@@ -29,8 +30,11 @@ def main() -> None:
     os.environ.update(HOME=folder, TMPDIR=folder)
     harness = Harness.load(Path(library))
     with Page.create() as page:
-        sandbox.confine()
-        worker.serve(sock, home, DeviceCalls(harness, page.fileno()))
+        # Whoever measures is not disturbed by a context that is made.
+        with lane.device_held(uuid):
+            sandbox.confine()
+            calls = DeviceCalls(harness, page.fileno())
+        worker.serve(sock, home, calls)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evaluation.building.builder import Builder
 from evaluation.device import harness
+from evaluation.environment import gpu_uuid
 from evaluation.profile.counted import Counting, Ready
 from evaluation.profile.ncu import NcuError
 from evaluation.sandbox.sandbox import Level
@@ -38,7 +39,7 @@ class Tools:
             if settings.require_sandbox > Level.PROCESS:
                 wanted = f"evaluation.require_sandbox={settings.require_sandbox}"
                 raise NcuError(f"{wanted}, and ncu needs sandbox level 0")
-            return Counting(program, harness.build(cache_dir), settings.limits, settings.cpu_threads)
+            return Counting(program, harness.build(cache_dir), gpu_uuid(), settings.limits, settings.cpu_threads)
 
         return cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin), cache_dir=cache_dir)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evaluation.client import Evaluator
+from evaluation.profile.brief import brief
 from evaluation.serialize import to_plain
 from evaluation.verdict import LAUNCH_BOUND, EndToEnd, Evaluation, Solution, Stage, Status, Timing
 from orchestrator.cli.answer import DONE, USAGE, Answer, UsageError
@@ -41,9 +42,12 @@ def evaluate(arguments: argparse.Namespace) -> Answer:
     page: Path | None = arguments.page
     if page is not None:
         _check_writable(page)
+    stage = Stage.PROFILE if arguments.profile else Stage.TIMING
     with Evaluator(settings, arguments.out / "cache", arguments.out / "evaluate.log") as evaluator:
-        found = evaluator.evaluate(problem, Solution(source=source), Stage.TIMING)
+        found = evaluator.evaluate(problem, Solution(source=source), stage)
     lines = [f"{label:<12} {text}" for label, text in verdict_lines(found)]
+    if arguments.profile and found.profile is None:
+        lines.append(f"{'profile':<12} none: only a right candidate is profiled")
     if page is not None:
         write_atomic(page, evaluation_page(found, problem, source))
         lines.append(f"{'page':<12} {page}")
@@ -113,6 +117,8 @@ def verdict_lines(found: Evaluation) -> Iterator[tuple[str, str]]:
         yield from _timing_lines(timing)
         if timing.compiled:
             yield "reference", f"ran as {COMPILED}"
+    if found.profile is not None:
+        yield "profile", brief(found.profile)
     if (machine := found.environment) is not None:
         yield "machine", f"{machine.device_name}, {machine.threads} thread(s), torch {machine.torch}, {machine.sandbox}"
         of_gpu = {"driver": machine.driver, "CUDA": machine.cuda, "nvcc": machine.nvcc, "host": machine.host}

@@ -147,6 +147,7 @@ def _add_own_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         parser.add_argument("problem", metavar="PROBLEM", help="a problem's name, or a KernelBench-form file")
         parser.add_argument("file", metavar="FILE", type=Path, help="Python file that defines ModelNew")
         parser.add_argument("--page", type=Path, metavar="HTML", help="also write the evaluation as a page")
+        parser.add_argument("--profile", action="store_true", help="also profile a right candidate on its device")
     elif verb == "problems":
         parser.add_argument("pattern", nargs="?", default="*", metavar="PATTERN", help="name, number or glob (all)")
     elif verb == "doctor":

@@ -25,7 +25,7 @@ from orchestrator.report.page_profile import profile_blocks
 from orchestrator.report.page_rows import Block
 from orchestrator.report.page_svg import turns_picture
 from orchestrator.report.page_timing import conditions_blocks, headline, speedup_words, timing_block
-from orchestrator.report.page_turns import Story, bounded, read_story
+from orchestrator.report.page_turns import Story, bounded, earlier_profiles, read_story
 from orchestrator.store.files import write_atomic
 from orchestrator.store.store import Store, StoreError
 from problems.library import Library
@@ -47,7 +47,7 @@ def cell_page(record: Record, cell_dir: Path) -> str:
     story = read_story(cell_dir, record.attempt)
     grade = record.grade
     blocks: list[Block] = [timing_block(grade), *conditions_blocks(grade), precision_block(grade)]
-    blocks += [*profile_blocks(grade), builds_block(grade), environment_block(record)]
+    blocks += [*profile_blocks(grade, earlier_profiles(story)), builds_block(grade), environment_block(record)]
     return render(
         "page.html.j2",
         record=record,

@@ -2,110 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 from evaluation.verdict import Evaluation, Profile, ProfiledKernel
-from orchestrator.report.page_format import byte_size, duration, significant
+from orchestrator.report.page_bars import kernels_picture, stalled_cycles, stalls, stalls_picture
+from orchestrator.report.page_figures import BLOCKS, Figure, by_its_name, percent
+from orchestrator.report.page_format import byte_size, duration
+from orchestrator.report.page_roofline import roofline
 from orchestrator.report.page_rows import Block, Row, unreached
 
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One entry of `Profile.metrics`: its key, its label and how it is written."""
-
-    key: str
-    label: str
-    show: Callable[[float], str] = significant
-
-
-def _percent(value: float) -> str:
-    return f"{significant(value, 3)} %"
-
-
-def _times(value: float) -> str:
-    return f"{value:.2f}x"
-
-
-def _unit(name: str) -> Callable[[float], str]:
-    return lambda value: f"{significant(value)} {name}"
-
-
-_BLOCKS: tuple[tuple[str, str, tuple[Figure, ...]], ...] = (
-    (
-        "memory",
-        "GPU memory",
-        (
-            Figure("kernel_peak_bytes", "kernel peak", byte_size),
-            Figure("reference_peak_bytes", "reference peak", byte_size),
-            Figure("memory_ratio", "kernel / reference", _times),
-        ),
-    ),
-    (
-        "launches",
-        "kernel launches / fusion",
-        (
-            Figure("kernel_launches", "kernel launches"),
-            Figure("reference_launches", "reference launches"),
-            Figure("fusion_ratio", "fusion ratio (reference / kernel)", _times),
-            Figure("device_time_us", "total device time", duration),
-        ),
-    ),
-    (
-        "sol",
-        "SOL (speed of light)",
-        (
-            Figure("sol_score", "SOL score (0 to 1)"),
-            Figure("dram_percent", "DRAM utilisation", _percent),
-            Figure("compute_percent", "compute utilisation", _percent),
-            Figure("bottleneck", "bottleneck"),
-            Figure("dominant_pipe", "dominant pipe"),
-            Figure("arithmetic_intensity", "arithmetic intensity", _unit("FLOP/byte")),
-            Figure("ridge_point", "ridge point", _unit("FLOP/byte")),
-        ),
-    ),
-    (
-        "roofline",
-        "roofline / occupancy",
-        (
-            Figure("dram_gb_per_s", "DRAM bandwidth", _unit("GB/s")),
-            Figure("dram_percent", "DRAM utilisation", _percent),
-            Figure("fp32_tflops", "FP32", _unit("TFLOPS")),
-            Figure("fp32_percent", "FP32 utilisation", _percent),
-            Figure("fp16_tflops", "FP16", _unit("TFLOPS")),
-            Figure("fp16_percent", "FP16 utilisation", _percent),
-            Figure("occupancy_percent", "occupancy", _percent),
-            Figure("theoretical_occupancy_percent", "theoretical occupancy", _percent),
-            Figure("occupancy_limiter", "occupancy limited by"),
-            Figure("bottleneck", "bottleneck"),
-            Figure("dominant_pipe_percent", "dominant pipe", _percent),
-            Figure("l1_hit_percent", "L1 hits", _percent),
-            Figure("l2_hit_percent", "L2 hits", _percent),
-            Figure("load_sectors_per_request", "load sectors / request"),
-            Figure("store_sectors_per_request", "store sectors / request"),
-            Figure("registers_per_thread", "registers / thread"),
-            Figure("shared_bytes_per_block", "shared memory / block", byte_size),
-            Figure("block_size", "block size", _unit("threads")),
-            Figure("peak_gb_per_s", "peak bandwidth", _unit("GB/s")),
-            Figure("peak_fp32_tflops", "peak FP32", _unit("TFLOPS")),
-            Figure("peak_fp16_tflops", "peak FP16 (dense)", _unit("TFLOPS")),
-        ),
-    ),
-    (
-        "energy",
-        "energy",
-        (
-            Figure("kernel_energy_mj", "kernel, per call", _unit("mJ")),
-            Figure("reference_energy_mj", "reference, per call", _unit("mJ")),
-            Figure("energy_ratio", "kernel / reference", _times),
-        ),
-    ),
-)
 _RATIOS = {
     "memory_ratio": ("kernel_peak_bytes", "reference_peak_bytes"),
     "fusion_ratio": ("reference_launches", "kernel_launches"),
     "energy_ratio": ("kernel_energy_mj", "reference_energy_mj"),
 }
+_QUALIFIED = {"ridge_point": "ridge_precision", "dominant_pipe_percent": "dominant_pipe"}
+"""Figures that another word makes whole."""
 _ON_CPU = {
     "memory": "judged on a CPU: there is no GPU memory",
     "launches": "judged on a CPU: no kernels are launched",
@@ -114,41 +27,70 @@ _ON_CPU = {
     "stalls": "judged on a CPU: there are no warps",
     "energy": "judged on a CPU: no energy counter is read",
 }
+_COUNTED = ("sol", "roofline", "stalls")
 _STALL = "stall_"
 _MOST_KERNELS = 20
 _MOST_NAME_CHARS = 120
 _PIPE = "pipe_"
 
 
-def profile_blocks(grade: Evaluation | None) -> list[Block]:
-    """One block per kind of figure; an absent figure is looked up in `Profile.absent` by its key, then its block's."""
+def profile_blocks(grade: Evaluation | None, earlier: Sequence[tuple[str, Profile]] = ()) -> list[Block]:
+    """One block per kind of figure; an absent figure is looked up in `Profile.absent` by its key, then its block's.
+
+    `earlier` are profiles that the cell's tools gave, each with its turn in words.
+    """
     profile = grade.profile if grade and grade.profile else Profile(absent=_absent(grade))
     metrics = _with_ratios(profile.metrics)
-    blocks = [
-        Block(title=title, rows=[_row(figure, block, metrics, profile) for figure in figures])
-        for block, title, figures in _BLOCKS
-    ]
-    blocks.insert(4, _stalls(profile))
-    shown = {figure.key for _, _, figures in _BLOCKS for figure in figures}
+    blocks = {
+        block: Block(
+            title=title,
+            source=_source(block, profile),
+            rows=[_row(figure, block, metrics, profile) for figure in figures],
+        )
+        for block, title, figures in BLOCKS
+    }
+    blocks["roofline"] = _with_roofline(blocks["roofline"], profile, earlier)
+    found = [*list(blocks.values())[:-1], _stalls(profile), blocks["energy"]]
+    shown = {figure.key for _, _, figures in BLOCKS for figure in figures}
     others = {key: value for key, value in profile.metrics.items() if key not in shown and not key.startswith(_STALL)}
     if others:
-        blocks.append(
-            Block(title="other figures", rows=[Row(key, significant(value)) for key, value in sorted(others.items())])
-        )
+        rows = [by_its_name(key, value) for key, value in sorted(others.items())]
+        found.append(Block(title="other figures", rows=rows))
     if profile.kernels:
-        blocks.append(_kernels(profile))
-    return blocks
+        found.append(_kernels(profile))
+    return found
+
+
+def _source(block: str, profile: Profile) -> str:
+    """How the figures of a block were measured, where there are any."""
+    how, where = (profile.words.get(word, "") for word in ("counters", "counters_sandbox"))
+    if block == "launches" or (block in _COUNTED and "dram_percent" in profile.metrics):
+        beside = {"sol": ("sandbox", where), "roofline": ("peaks", profile.words.get("peaks", ""))}
+        label, words = beside.get(block, ("", ""))
+        return f"{how}; {label}: {words}" if words else how
+    return ""
+
+
+def _with_roofline(block: Block, profile: Profile, earlier: Sequence[tuple[str, Profile]]) -> Block:
+    drawn, words = roofline(profile, earlier)
+    row = Row("roofline plot", words) if drawn is not None else Row("roofline plot", absent=words)
+    return replace(block, rows=[*block.rows, row], picture=drawn)
 
 
 def _kernels(profile: Profile) -> Block:
     """The kernels of one forward that took the most time, in the order of launches."""
     longest = sorted(profile.kernels, key=lambda kernel: -kernel.device_time_us)[:_MOST_KERNELS]
     rows = [
-        Row(f"{number}. {kernel.name[:_MOST_NAME_CHARS]}", _of_kernel(kernel))
+        Row(f"launch {number}", f"{_bounded(kernel.name)}: {_of_kernel(kernel)}")
         for number, kernel in enumerate(profile.kernels, 1)
         if any(kernel is one for one in longest)
     ]
-    return Block(title=f"kernels of one forward ({len(rows)} of {len(profile.kernels)})", rows=rows)
+    title = f"kernels of one forward ({len(rows)} of {len(profile.kernels)})"
+    return Block(title=title, rows=rows, picture=kernels_picture(profile.kernels))
+
+
+def _bounded(name: str) -> str:
+    return name if len(name) <= _MOST_NAME_CHARS else f"{name[: _MOST_NAME_CHARS - 1]}…"
 
 
 def _of_kernel(kernel: ProfiledKernel) -> str:
@@ -156,9 +98,9 @@ def _of_kernel(kernel: ProfiledKernel) -> str:
     if kernel.dram_bytes is not None:
         parts.append(f"DRAM {byte_size(kernel.dram_bytes)}")
     if kernel.dram_percent is not None:
-        parts.append(f"DRAM {_percent(kernel.dram_percent)}")
+        parts.append(f"DRAM {percent(kernel.dram_percent)}")
     if kernel.compute_percent is not None:
-        parts.append(f"compute {_percent(kernel.compute_percent)}")
+        parts.append(f"compute {percent(kernel.compute_percent)}")
     return ", ".join(parts)
 
 
@@ -184,7 +126,8 @@ def _with_ratios(metrics: dict[str, float]) -> dict[str, float]:
 
 def _row(figure: Figure, block: str, metrics: dict[str, float], profile: Profile) -> Row:
     if figure.key in metrics:
-        return Row(figure.label, figure.show(metrics[figure.key]))
+        of = profile.words.get(_QUALIFIED.get(figure.key, ""), "")
+        return Row(figure.label, figure.show(metrics[figure.key]) + (f" ({of})" if of else ""))
     words = profile.words.get(figure.key) or _in_words(figure.key, metrics)
     if words:
         return Row(figure.label, words)
@@ -204,21 +147,17 @@ def _in_words(key: str, metrics: dict[str, float]) -> str:
 
 
 def _stalls(profile: Profile) -> Block:
-    """The five largest shares of what warps spend their cycles on, with the cycles for each instruction issued."""
-    stalls = {
-        key: value for key, value in profile.metrics.items() if key.startswith(_STALL) and key.endswith("_percent")
-    }
-    if not stalls:
+    """What warps spend their cycles on: the five largest, as shares and as cycles for each instruction issued."""
+    title = "warp stalls (top 5)"
+    if not stalls(profile.metrics):
         reason = profile.absent.get("stalls", "not recorded by this evaluator")
-        return Block(title="warp stalls (top 5)", rows=[Row("stall reasons", absent=reason)])
-    largest = sorted(stalls, key=lambda key: -stalls[key])[:5]
-    rows = [
-        Row(key.removeprefix(_STALL).removesuffix("_percent"), _percent(stalls[key]) + _cycles(key, profile.metrics))
-        for key in largest
-    ]
-    return Block(title="warp stalls (top 5)", rows=rows)
-
-
-def _cycles(key: str, metrics: dict[str, float]) -> str:
-    name = key.removesuffix("_percent") + "_cycles"
-    return f" ({significant(metrics[name])} cycles per issued instruction)" if name in metrics else ""
+        return Block(title=title, rows=[Row("stall reasons", absent=reason)])
+    cycles = stalled_cycles(profile.metrics)
+    known = Row("all states", f"{cycles:.2f} cycles of a warp for each instruction issued") if cycles else None
+    silent = Row("all states", absent="the cycles for each instruction issued are not recorded")
+    return Block(
+        title=title,
+        source=_source("stalls", profile),
+        rows=[known or silent],
+        picture=stalls_picture(profile.metrics),
+    )

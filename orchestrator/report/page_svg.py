@@ -62,16 +62,30 @@ def line(ends: tuple[float, float, float, float], kind: str) -> Markup:
     return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>').format(*ends, kind)
 
 
+def polyline(points: Sequence[tuple[float, float]], kind: str) -> Markup:
+    """Return a line through `points`."""
+    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return Markup('<polyline points="{}" class="{}"/>').format(places, kind)
+
+
+def rect(box: tuple[float, float, float, float], kind: str, title: str = "") -> Markup:
+    """Return a rectangle at (x, y) of a width and a height, with a tooltip where there is a title."""
+    tip = Markup("<title>{}</title>").format(visible(title)) if title else Markup("")
+    return Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" class="{}">{}</rect>').format(
+        *box, kind, tip
+    )
+
+
 def dot(x: float, y: float, kind: str, title: str = "", radius: float = 3.0) -> Markup:
     """Return a dot, with a tooltip where there is a title."""
     tip = Markup("<title>{}</title>").format(visible(title)) if title else Markup("")
     return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{}" class="{}">{}</circle>').format(x, y, radius, kind, tip)
 
 
-def picture(height: float, label: str, parts: Sequence[Markup]) -> Markup:
+def picture(height: float, label: str, parts: Sequence[Markup], kind: str = "") -> Markup:
     """Wrap `parts` as a picture of WIDTH x `height` that scales with the page."""
-    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, height, visible(label), Markup("").join(parts)
+    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}"{}>{}</svg>').format(
+        WIDTH, height, visible(label), Markup(' class="{}"').format(kind) if kind else "", Markup("").join(parts)
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from agents.protocols import Reply, ToolCall, ToolResult
 from agents.requests import MAIN, conversation_of
 from evaluation.serialize import from_plain
-from evaluation.verdict import Evaluation
+from evaluation.verdict import Evaluation, Profile
 from orchestrator.store.journal import read_events, until_attempt
 
 TEXT_CHARS = 200_000
@@ -132,6 +132,16 @@ def read_story(cell_dir: Path, attempt: int) -> Story:
     _add_graded_kernels(story, cell_dir / "solutions")
     _add_diffs(story.kernels.values())
     return story
+
+
+def earlier_profiles(story: Story) -> list[tuple[str, Profile]]:
+    """(number of the turn, profile) of every one that a tool gave, in order."""
+    return [
+        (str(turn.number), call.result.evaluation.profile)
+        for turn in story.turns
+        for call in turn.calls.values()
+        if call.result and call.result.evaluation and call.result.evaluation.profile
+    ]
 
 
 def _add_to_turn(turn: Turn, event: dict[str, Any], story: Story) -> None:

@@ -16,7 +16,9 @@ from evaluation.serialize import from_plain, to_plain
 from evaluation.verdict import LAUNCH_BOUND_US, Timing
 from orchestrator.cell import Record
 from orchestrator.checkout import Checkout
+from orchestrator.profiled import figures_of
 from orchestrator.report.page_blocks import verdict_kind
+from orchestrator.report.page_figures import PROFILE_COLUMNS, profile_texts
 from orchestrator.report.page_format import count, dollars, duration, seconds, total_tokens
 from orchestrator.report.page_html import render
 from orchestrator.report.page_svg import SpeedupDot, speedups_picture
@@ -54,6 +56,7 @@ def write_report(store: Store) -> Path:
     groups = group_rows(rows)
     group_columns, group_lines = group_table(groups)
     on_device = any(row.end_to_end_speedup is not None for row in rows)
+    profiled = any(figures_of(record.grade) for record in records)
     path = store.root / "report.html"
     write_atomic(store.root / "report.csv", csv_text(records))
     write_atomic(store.root / "report.md", markdown_text(store.name, groups, rows))
@@ -71,8 +74,11 @@ def write_report(store: Store) -> Path:
         picture=_picture(records),
         baseline=_baseline(records),
         on_device=on_device,
-        cell_columns=CELL_COLUMNS + (DEVICE_CELL_COLUMNS if on_device else ()),
-        cells=[_cell_line(record, on_device=on_device) for record in records],
+        profiled=profiled,
+        cell_columns=CELL_COLUMNS
+        + (DEVICE_CELL_COLUMNS if on_device else ())
+        + (tuple(PROFILE_COLUMNS) if profiled else ()),
+        cells=[_cell_line(record, on_device=on_device, profiled=profiled) for record in records],
         environments=_environments(records),
         files=_files(store),
         again=_again(store),
@@ -93,12 +99,12 @@ def _uids(store: Store) -> list[str]:
     return sorted(path.name for path in store.cells_dir.iterdir()) if store.cells_dir.is_dir() else []
 
 
-def _cell_line(record: Record, *, on_device: bool) -> dict[str, str | list[tuple[str, str]]]:
+def _cell_line(record: Record, *, on_device: bool, profiled: bool) -> dict[str, str | list[tuple[str, str]]]:
     """One line of the table of cells: link, verdict, and (text, sort key) of each figure; unknown sorts last."""
     row = Row.of(record)
     timing = record.grade.timing if record.grade else None
     tokens = total_tokens(row.prompt_tokens, row.completion_tokens)
-    figures = [
+    figures: list[tuple[str, float | str | None]] = [
         (row_speedup(row), row.speedup),
         (duration(timing.candidate.median_us) if timing else NOTHING, row.latency_us),
         (_reference_text(timing), timing.reference.median_us if timing else None),
@@ -114,13 +120,15 @@ def _cell_line(record: Record, *, on_device: bool) -> dict[str, str | list[tuple
             (duration(plain.candidate.median_us) if plain else NOTHING, row.end_to_end_us),
             (duration(plain.reference.median_us) if plain else NOTHING, plain.reference.median_us if plain else None),
         ]
+    if profiled:
+        figures += profile_texts(record.grade)
     return {
         "href": f"cells/{quote(row.uid)}/page.html",
         "problem": row.problem,
         "axes": [(value, value) for value in (row.model, row.agent, row.budget, str(row.seed))],
         "verdict": row.verdict,
         "kind": verdict_kind(row.verdict),
-        "figures": [(text, "" if key is None else repr(key)) for text, key in figures],
+        "figures": [(text, "" if key is None else str(key)) for text, key in figures],
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from evaluation.verdict import EndToEnd
 from orchestrator.cell import Record
+from orchestrator.profiled import BOTTLENECK, FIGURES, bottleneck_of, figures_of
 from orchestrator.store.index import ALWAYS, DEVICE_FIELDS, Row
 
 
@@ -54,6 +55,9 @@ def csv_fields(record: Record) -> Mapping[str, object]:
         "graded_sha256": record.graded_sha256,
         **{name: row[name] for name in DEVICE_FIELDS},
         **_end_to_end_fields(timing.end_to_end if timing else None),
+        **dict.fromkeys(FIGURES),
+        **figures_of(grade),
+        BOTTLENECK: bottleneck_of(grade),
     }
 
 

@@ -6,18 +6,26 @@ killed process goes on where it was.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.trajectory import Trajectory
+from evaluation.client import Evaluates, EvaluatorError
+from evaluation.profile.brief import without
 from evaluation.serialize import from_plain, to_plain
-from evaluation.verdict import Evaluation
+from evaluation.verdict import Evaluation, Solution, Stage
 from orchestrator.store.journal import Turn, turns
+from problems.problem import Problem
+
+log = logging.getLogger(__name__)
 
 NO_SOLUTION = "NO_SOLUTION"
 SELECTION_LIMIT = 3
 """How many verified kernels without a timing are timed to find the best: the most recent ones."""
 
+FINAL, SELECTION = "final", "selection"
+"""What a kernel is judged for."""
 SUBMIT = "submit_kernel"
 
 
@@ -34,8 +42,9 @@ class Grade:
         return self.evaluation.status.value if self.evaluation else NO_SOLUTION
 
 
-def grade(trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> Grade:
-    """Choose the cell's kernel and judge it once more. `evaluate` takes a source through all stages, timing included.
+def grade(trajectory: Trajectory, evaluate: Callable[[str, str], Evaluation]) -> Grade:
+    """Choose the cell's kernel and judge it once more. `evaluate` takes a source, and what it is judged for, as far as
+    its timing at least.
 
     Without a verified kernel the last one submitted, else the last one written, is judged, so that the verdict has a
     status. Raises what `evaluate` raises.
@@ -44,11 +53,23 @@ def grade(trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> Grad
     chosen = desk.best() or _last_written(turns(trajectory.events))
     if chosen is None:
         return Grade()
-    return Grade(solution_sha256=chosen, evaluation=desk.judge(chosen, "final"))
+    return Grade(solution_sha256=chosen, evaluation=desk.judge(chosen, FINAL))
+
+
+def judged_with_profile(evaluator: Evaluates, problem: Problem, solution: Solution) -> Evaluation:
+    """The verdict with its profile. A profile that takes the evaluator down costs itself, not the verdict."""
+    try:
+        return evaluator.evaluate(problem, solution, Stage.PROFILE)
+    except EvaluatorError as error:
+        log.warning("judging %s once more, without its profile: %s", problem.name, error)
+        found = evaluator.evaluate(problem, solution, Stage.TIMING)
+        if not found.status.correct:
+            return found
+        return replace(found, profile=without(f"the evaluator failed at it: {error}"))
 
 
 class _Desk:
-    def __init__(self, trajectory: Trajectory, evaluate: Callable[[str], Evaluation]) -> None:
+    def __init__(self, trajectory: Trajectory, evaluate: Callable[[str, str], Evaluation]) -> None:
         self._trajectory = trajectory
         self._evaluate = evaluate
         self._lower_bounds: dict[str, float] = {}
@@ -62,7 +83,7 @@ class _Desk:
         if len(self._untimed) + len(self._lower_bounds) == 1:
             return (self._untimed or list(self._lower_bounds))[0]
         for sha256 in self._untimed[-SELECTION_LIMIT:]:
-            timing = self.judge(sha256, "selection").timing
+            timing = self.judge(sha256, SELECTION).timing
             if timing is not None:
                 self._lower_bounds[sha256] = timing.speedup_low
         if self._lower_bounds:
@@ -77,7 +98,7 @@ class _Desk:
         source = self._trajectory.source(sha256[:12])
         if source is None:
             raise FileNotFoundError(f"{self._trajectory.path.parent}/solutions/{sha256[:12]}.py is gone")
-        evaluation = self._evaluate(source)
+        evaluation = self._evaluate(source, purpose)
         self._trajectory.append("grade", solution_sha256=sha256, evaluation=to_plain(evaluation), purpose=purpose)
         return evaluation
 

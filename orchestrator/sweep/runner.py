@@ -21,7 +21,7 @@ from orchestrator.settings import CellSettings, settings_of
 from orchestrator.store.claims import Claim
 from orchestrator.store.journal import Event, kernel_attempts, turns, working_s
 from orchestrator.store.store import Store
-from orchestrator.sweep.grading import Grade, grade
+from orchestrator.sweep.grading import FINAL, Grade, grade, judged_with_profile
 from orchestrator.sweep.parking import Restraint
 from problems.library import Library
 from problems.problem import Problem, ProblemError
@@ -51,9 +51,12 @@ def run_cell(
             exit_status = agent.run()
         language = language_of(settings.agent)
 
-        def evaluate(source: str) -> Evaluation:
+        def evaluate(source: str, purpose: str) -> Evaluation:
             trajectory.checkpoint()
-            return evaluator.evaluate(problem, Solution(source=source, language=language), Stage.TIMING)
+            solution = Solution(source=source, language=language)
+            if purpose == FINAL and settings.evaluation.profile == "final":
+                return judged_with_profile(evaluator, problem, solution)
+            return evaluator.evaluate(problem, solution, Stage.TIMING)
 
         given = grade(trajectory, evaluate)
         return _record(experiment, cell, claim.number, (exit_status, given), trajectory.events)

@@ -13,6 +13,7 @@ from typing import Any
 
 from evaluation.verdict import Status
 from orchestrator.cell import Cell, Record
+from orchestrator.profiled import bottleneck_of, figures_of
 from orchestrator.store.claims import Claim, Outcome
 from orchestrator.store.journal import Event, Turn, turns, until_attempt
 
@@ -124,6 +125,7 @@ def final_figures(record: Record) -> dict[str, float]:
         "final/max_abs_error": correctness.max_abs_error if correctness else None,
         "final/max_rel_error": correctness.max_rel_error if correctness else None,
     }
+    found |= {f"final/{name}": value for name, value in figures_of(grade).items()}
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
@@ -183,6 +185,8 @@ def _tags(cell: Cell, attempt: int, claim: Claim | None, record: Record | None) 
         tags |= {"kernelsweep.verdict": record.verdict, "kernelsweep.exit_status": record.exit_status.value}
         if record.graded_sha256 is not None:
             tags["kernelsweep.kernel_sha256"] = record.graded_sha256
+        if (bottleneck := bottleneck_of(record.grade)) is not None:
+            tags["kernelsweep.bottleneck"] = bottleneck
     return tags
 
 

@@ -7,10 +7,10 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import HOSTILE, Page
 
 from evaluation.verdict import Evaluation, Profile, ProfiledKernel, Stage, Status
 from orchestrator.config.experiment import load_experiment
@@ -22,38 +22,6 @@ from orchestrator.report.page_profile import profile_blocks
 from orchestrator.report.page_rows import Row
 from orchestrator.report.page_svg import turns_picture
 from orchestrator.store.store import StoreError
-
-VOID = {"meta", "link", "br", "hr", "img", "input"}
-
-
-class Page(HTMLParser):
-    """A parsed page: tags with attributes, and its text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.words)
 
 
 def page_of(store, record) -> str:
@@ -141,12 +109,6 @@ def test_texts_that_nobody_reads_to_the_end_are_cut_with_a_note(store, finish_ce
     html = page_of(store, finish_cell(error_text="e" * 3_000_000))
     assert "2,800,000 characters left out, whole in trajectory.jsonl" in html
     assert len(html) < 1_000_000
-
-
-HOSTILE = (
-    "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\" onmouseover='alert(1)' "
-    "{{ 7*7 }} {% raw %} <!-- ]]> javascript:alert(1) \u202e\u2066 \x1b[31mred\x1b[0m \x00 \ud800 \u200b end"
-)
 
 
 def test_nothing_that_a_model_wrote_can_act(store, finish_cell):
@@ -273,7 +235,7 @@ def test_figures_of_a_gpu_are_shown_where_they_exist(timed):
     assert rows["kernel launches / fusion", "fusion ratio (reference / kernel)"] == "14.00x"
     assert rows["SOL (speed of light)", "bottleneck"] == "memory"
     assert rows["SOL (speed of light)", "dominant pipe"] == "alu"
-    assert rows["warp stalls (top 5)", "long_scoreboard"] == "48.0 %"
+    assert rows["warp stalls (top 5)", "all states"].startswith("(the cycles")
     assert rows["energy", "kernel, per call"] == "(no counter)"
     assert rows["roofline / occupancy", "occupancy"] == "(not recorded by this evaluator)"
     assert rows["other figures", "novel"] == "3.000"
@@ -292,12 +254,15 @@ def test_figures_that_are_words_and_cycles_of_stalls_are_shown(timed):
     rows = {(block.title, row.label): row.value for block in profile_blocks(evaluation) for row in block.rows}
     assert rows["SOL (speed of light)", "bottleneck"] == "latency"
     assert rows["roofline / occupancy", "occupancy limited by"] == "registers"
-    stalls = {label: value for (title, label), value in rows.items() if title == "warp stalls (top 5)"}
-    assert list(stalls) == ["wait", "selected"]
-    assert stalls["wait"] == "75.0 % (6.000 cycles per issued instruction)"
+    assert rows["warp stalls (top 5)", "all states"] == "8.00 cycles of a warp for each instruction issued"
+    (stalls,) = [block.picture for block in profile_blocks(evaluation) if block.title == "warp stalls (top 5)"]
+    assert re.findall(">([^<]+)</text>", str(stalls)) == [
+        "wait", "75.0 % · 6.00 cycles", "issuing (selected)", "25.0 % · 2.00 cycles",
+    ]  # fmt: skip
     shown = [label for title, label in rows if title == "kernels of one forward (20 of 29)"]
-    assert shown == [f"{at}. k{at}" for at in range(10, 29)] + ["29. last"]
-    assert rows["kernels of one forward (20 of 29)", "29. last"].endswith("DRAM 2.000 KiB, DRAM 5.00 %")
+    assert shown == [f"launch {at}" for at in range(10, 30)]
+    last = rows["kernels of one forward (20 of 29)", "launch 29"]
+    assert last == "last: 90.00 µs, DRAM 2.000 KiB, DRAM 5.00 %"
 
 
 def test_the_software_of_a_gpu_is_shown_where_it_is_known(store, finish_cell, timed):

@@ -21,6 +21,7 @@ from orchestrator.report.page import write_cell_page
 from orchestrator.settings import CHECKOUT
 from orchestrator.store.claims import Outcome, history
 from orchestrator.store.job import Job
+from orchestrator.store.journal import read_events
 from orchestrator.store.leases import Liveness, Watch
 from orchestrator.store.store import Store
 from orchestrator.sweep.launcher_local import FUTILE_STARTS, LocalLauncher
@@ -146,6 +147,27 @@ def test_a_failing_cell_is_owed_with_its_cause_and_done_later(tmp_path: Path, li
 
 def worker_journal(store: Store) -> list[str]:
     return next(store.root.glob("jobs/*/workers/0.jsonl")).read_text().splitlines()
+
+
+@pytest.mark.parametrize("asked", ["final", "never"])
+def test_the_grade_asks_for_a_profile_and_nothing_else_of_a_cell_does(tmp_path: Path, asked: str) -> None:
+    replies = [call("run_correctness", RIGHT), call("run_correctness", RIGHT + "\n"), call("submit_kernel", RAISES)]
+    sweep = make_sweep(tmp_path, replies, "launcher=inline", f"evaluation.profile={asked}")
+    assert run(sweep).exit_code == 0
+    [uid] = sweep.cells
+    record = sweep.store.read_record(uid)
+    assert record is not None and record.grade is not None and record.grade.status.correct
+    assert "profile" not in record.cell.identity["evaluation"]
+    grades = [event for event in read_events(sweep.store.trajectory_path(uid)) if event["kind"] == "grade"]
+    last = "profile" if asked == "final" else "timing"
+    assert [event["purpose"] for event in grades] == ["selection", "selection", "final"]
+    assert [event["evaluation"]["stage"] for event in grades] == ["timing", "timing", last]
+    if asked == "final":
+        assert record.grade.profile is not None
+        assert set(record.grade.profile.absent.values()) == {"judged on a CPU: this takes a GPU"}
+    else:
+        assert record.grade.profile is None
+    assert "judged on a CPU" in sweep.store.page_path(uid).read_text(encoding="utf-8")
 
 
 def test_a_record_whose_process_died_before_listing_it_is_mended(tmp_path: Path) -> None:

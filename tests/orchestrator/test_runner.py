@@ -10,9 +10,13 @@ import pytest
 
 from agents.protocols import ToolCall, ToolResult
 from agents.trajectory import Trajectory
-from evaluation.verdict import Evaluation, Stage, Status
+from evaluation.client import EvaluatorError
+from evaluation.settings import EvaluationSettings
+from evaluation.verdict import Evaluation, Solution, Stage, Status
 from orchestrator.store.journal import turns, until_attempt, working_s
-from orchestrator.sweep.grading import SELECTION_LIMIT, grade
+from orchestrator.sweep.grading import SELECTION_LIMIT, grade, judged_with_profile
+from problems.library import Library
+from problems.problem import Problem
 
 Timed = Callable[[float, float], Evaluation]
 
@@ -30,12 +34,14 @@ class Judge:
     def __init__(self, found: dict[str, Evaluation]) -> None:
         self.found = found
         self.asked: list[str] = []
+        self.purposes: list[str] = []
         self.dies_after: int | None = None
 
-    def __call__(self, source: str) -> Evaluation:
+    def __call__(self, source: str, purpose: str) -> Evaluation:
         if len(self.asked) == self.dies_after:
             raise KeyboardInterrupt
         self.asked.append(source)
+        self.purposes.append(purpose)
         return self.found[source]
 
 
@@ -83,6 +89,7 @@ def test_untimed_kernels_are_timed_once_the_most_recent_only(trajectory: Traject
     judge = Judge({name: timed(1.0, 1.0 + number) for number, name in enumerate(reversed(names))})
     grade(trajectory, judge)
     assert judge.asked == [names[3], names[4], names[0], names[0]]
+    assert judge.purposes == ["selection", "selection", "selection", "final"]
 
 
 def test_one_verified_kernel_needs_no_selection(trajectory: Trajectory, timed: Timed) -> None:
@@ -129,6 +136,32 @@ def test_a_kill_between_verdicts_is_continued(trajectory: Trajectory, timed: Tim
         given = grade(reopened, judge)
         assert grade(reopened, judge) == given
     assert judge.asked == ["one", "two", "one"] and given.evaluation == judge.found["one"]
+
+
+class Evaluator:
+    """Gives a verdict up to the timing; a profile takes it down."""
+
+    settings = EvaluationSettings.on("cuda")
+
+    def __init__(self, found: Evaluation) -> None:
+        self.found = found
+        self.stages: list[Stage] = []
+
+    def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
+        self.stages.append(stage)
+        if stage is Stage.PROFILE:
+            raise EvaluatorError("the device is lost")
+        return self.found
+
+
+def test_a_profile_that_takes_the_evaluator_down_costs_itself_and_no_verdict(timed: Timed) -> None:
+    problem, solution = Library().load("level1/24_row_softmax"), Solution(source="")
+    right, wrong = Evaluator(timed(1.0, 2.0)), Evaluator(WRONG)
+    found = judged_with_profile(right, problem, solution)
+    assert right.stages == [Stage.PROFILE, Stage.TIMING]
+    assert found.profile is not None and dataclasses.replace(found, profile=None) == right.found
+    assert set(found.profile.absent.values()) == {"the evaluator failed at it: the device is lost"}
+    assert judged_with_profile(wrong, problem, solution) == WRONG and wrong.stages == right.stages
 
 
 def test_time_between_two_processes_is_no_work() -> None:

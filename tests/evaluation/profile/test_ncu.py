@@ -16,6 +16,7 @@ from evaluation.settings import LimitSettings
 
 NCU_OUTPUT = Path(__file__).parents[2] / "data" / "ncu"
 LIMITS = LimitSettings(load_s=20.0, call_s=10.0)
+UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
 def output(name):
@@ -99,7 +100,7 @@ def program(folder, body):
     """An ncu of our own: `log` is where it should write, `place` and `home` what the worker in it is told."""
     path = folder / "ncu"
     head = f"#!{sys.executable}\nimport os, socket, sys\nfrom pathlib import Path\n"
-    told = 'log = Path(sys.argv[sys.argv.index("--log-file") + 1])\nplace, home, library = sys.argv[-3:]\n'
+    told = 'log = Path(sys.argv[sys.argv.index("--log-file") + 1])\nplace, home, library, uuid = sys.argv[-4:]\n'
     path.write_text(head + told + body)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
@@ -120,7 +121,7 @@ os.wait()
 
 def test_a_worker_in_it_loads_a_candidate_and_its_end_gives_the_counters(tmp_path):
     found = program(tmp_path, RUN_A_WORKER + f"log.write_text(Path({str(NCU_OUTPUT / 'copy.csv')!r}).read_text())\n")
-    with closing(Counting(found, Path("/none"), LIMITS, 1)) as counting:
+    with closing(Counting(found, Path("/none"), UUID, LIMITS, 1)) as counting:
         worker = counting.worker()
         arm = ProfileArm(worker, LIMITS, lambda request: pytest.fail(f"asked to build {request.name}"))
         arm.load("class ModelNew: pass", "ModelNew")
@@ -136,7 +137,7 @@ def test_a_worker_in_it_loads_a_candidate_and_its_end_gives_the_counters(tmp_pat
     ],
 )
 def test_one_that_ends_at_once_is_told_of(tmp_path, body, reason):
-    with closing(Counting(program(tmp_path, body), Path("/none"), LIMITS, 1)) as counting:
+    with closing(Counting(program(tmp_path, body), Path("/none"), UUID, LIMITS, 1)) as counting:
         with pytest.raises(ncu.NcuError, match=reason):
             counting.worker()
 
@@ -144,7 +145,7 @@ def test_one_that_ends_at_once_is_told_of(tmp_path, body, reason):
 def test_one_that_does_not_end_is_killed_with_all_below_it(tmp_path, monkeypatch):
     monkeypatch.setattr("evaluation.profile.counted._WRITE_LIMIT_S", 0.5)
     body = RUN_A_WORKER + f"Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\nimport time\ntime.sleep(60)\n"
-    with closing(Counting(program(tmp_path, body), Path("/none"), LIMITS, 1)) as counting:
+    with closing(Counting(program(tmp_path, body), Path("/none"), UUID, LIMITS, 1)) as counting:
         worker = counting.worker()
         with pytest.raises(ncu.NcuError, match="did not end"):
             counting.kernels(worker)
@@ -158,7 +159,7 @@ def test_one_that_does_not_end_is_killed_with_all_below_it(tmp_path, monkeypatch
 
 def test_a_program_that_cannot_be_started_is_told_of(tmp_path):
     with pytest.raises(ncu.NcuError, match="cannot be started"):
-        Counting(tmp_path / "nothing", Path("/none"), LIMITS, 1)
+        Counting(tmp_path / "nothing", Path("/none"), UUID, LIMITS, 1)
 
 
 def test_one_that_is_ready_is_taken_unless_another_ncu_is_meant(tmp_path, monkeypatch):
@@ -167,7 +168,7 @@ def test_one_that_is_ready_is_taken_unless_another_ncu_is_meant(tmp_path, monkey
         place.mkdir()
         program(place, "import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PATH", str(places[0]), prepend=":")
-    ready = Ready(lambda found: Counting(found, Path("/none"), LIMITS, 1))
+    ready = Ready(lambda found: Counting(found, Path("/none"), UUID, LIMITS, 1))
     with closing(ready):
         ready.refill()
         ready.refill()
