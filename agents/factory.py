@@ -21,10 +21,13 @@ from agents.scaffolds.tool_loop import ToolLoop
 from agents.session import Session
 from agents.settings import AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
 from agents.tools.compile_kernel import CompileKernel
+from agents.tools.disassemble_kernel import DisassembleKernel
 from agents.tools.evaluate_kernel import EvaluateKernel
 from agents.tools.get_gpu_specs import GetGpuSpecs
 from agents.tools.kernels import Kernels
+from agents.tools.profile_kernel import ProfileKernel
 from agents.tools.run_correctness import RunCorrectness
+from agents.tools.static_check import StaticCheck
 from agents.tools.submit_kernel import SubmitKernel
 from agents.tools.toolbox import ALWAYS_POSSIBLE, Toolbox
 from agents.trajectory import Trajectory
@@ -45,6 +48,9 @@ TOOLS: dict[str, Callable[[Kernels, EvaluationSettings], Tool]] = {
     "compile_kernel": lambda kernels, _: CompileKernel(kernels),
     "run_correctness": lambda kernels, evaluation: RunCorrectness(kernels, _draws(kernels, evaluation)),
     "evaluate_kernel": lambda kernels, evaluation: EvaluateKernel(kernels, _draws(kernels, evaluation)),
+    "profile_kernel": lambda kernels, judged: ProfileKernel(kernels, _draws(kernels, judged), judged.device),
+    "disassemble_kernel": lambda kernels, evaluation: DisassembleKernel(kernels, evaluation.device),
+    "static_check": lambda kernels, _: StaticCheck(kernels),
     "submit_kernel": lambda kernels, evaluation: SubmitKernel(kernels, _draws(kernels, evaluation)),
 }
 

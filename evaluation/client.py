@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Protocol
 
 import evaluation
+from evaluation.disassembly.kernel_code import Disassembly
 from evaluation.errors import EvaluatorError
 from evaluation.sandbox.sandbox import clean_environment
 from evaluation.serialize import from_plain, to_plain
@@ -32,6 +33,10 @@ class Evaluates(Protocol):
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """See `Evaluator.evaluate`."""
+        ...
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """See `Evaluator.disassemble`."""
         ...
 
 
@@ -61,17 +66,16 @@ class Evaluator:
 
         Raises EvaluatorError for whatever is neither the candidate's fault nor the problem's.
         """
-        request = {"problem": to_plain(problem), "solution": to_plain(solution), "stage": stage.value}
-        with self._lock:
-            answer = self._ask(request)
-            if answer is None or "lost" in answer:
-                self._end()
-                answer = self._ask(request)
-        if answer is None:
-            raise EvaluatorError(f"the evaluation server ended twice on one request; see {self._log_path or 'a log'}")
-        if "error" in answer:
-            raise EvaluatorError(answer["error"])
+        answer = self._answer(problem, solution, {"stage": stage.value})
         return from_plain(Evaluation, answer["evaluation"])
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """The machine code of the solution's native builds, which are built where they are not in the cache.
+
+        Raises EvaluatorError as `evaluate` does.
+        """
+        answer = self._answer(problem, solution, {"disassemble": True})
+        return from_plain(Disassembly, answer["disassembly"])
 
     def close(self) -> None:
         """End the server and all that it holds."""
@@ -85,6 +89,19 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _answer(self, problem: Problem, solution: Solution, asked: dict[str, Any]) -> dict[str, Any]:
+        request = {"problem": to_plain(problem), "solution": to_plain(solution), **asked}
+        with self._lock:
+            answer = self._ask(request)
+            if answer is None or "lost" in answer:
+                self._end()
+                answer = self._ask(request)
+        if answer is None:
+            raise EvaluatorError(f"the evaluation server ended twice on one request; see {self._log_path or 'a log'}")
+        if "error" in answer:
+            raise EvaluatorError(answer["error"])
+        return answer
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """One request and its answer; None if the server ended instead."""

@@ -22,6 +22,8 @@ from evaluation.correctness.compare import Comparison
 from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
+from evaluation.disassembly.kernel_code import Disassembly
+from evaluation.disassembly.objects import disassembled
 from evaluation.errors import CandidateFault, EvaluatorError
 from evaluation.profile.judged import profile, profiled
 from evaluation.profile.session import Tools
@@ -75,6 +77,11 @@ class Judge:
     def profile(self, problem: Problem, solution: Solution) -> Profile:
         """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
         return profile(self._tools, problem, solution)
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """What its native builds hold for the GPU; they are built, or found in the cache. Raises as `evaluate` does."""
+        built = self.evaluate(problem, solution, Stage.BUILD)
+        return disassembled(built, self.builder.library, self.settings.limits)
 
     def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
         """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""

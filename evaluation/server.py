@@ -1,8 +1,9 @@
 """A judge behind pipes, `python -m evaluation.server CACHE_DIR`: one JSON object a line in, one a line out.
 
-First line in: the settings. Then {"id", "problem", "solution", "stage"}; the answer is {"id", "evaluation"}, or
-{"id", "error"} for a fault of the evaluator, with "lost" where this process can judge nothing any more. The other end
-is this project's own client; no candidate can write here.
+First line in: the settings. Then {"id", "problem", "solution", "stage"}, answered by {"id", "evaluation"}, or the same
+with "disassemble" for "stage", answered by {"id", "disassembly"}. Either may be answered by {"id", "error"} for a fault
+of the evaluator, with "lost" where this process can judge nothing any more. The other end is this project's own client;
+no candidate can write here.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def _answer(judge: Judge, request: dict[str, Any]) -> dict[str, Any]:
     problem = from_plain(Problem, request["problem"])
     solution = from_plain(Solution, request["solution"])
     try:
+        if "disassemble" in request:
+            return {"disassembly": to_plain(judge.disassemble(problem, solution))}
         return {"evaluation": to_plain(judge.evaluate(problem, solution, Stage(request["stage"])))}
     except JudgeLost as error:
         traceback.print_exc()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from evaluation.client import Evaluator
+from evaluation.disassembly.kernel_code import Disassembly
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Evaluation, Solution, Stage
 from problems.problem import Problem
@@ -57,17 +60,15 @@ class Judges:
 
     def evaluate(self, settings: EvaluationSettings, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """The verdict of a free judge. The wait for one is in `wall_s["queue"]`, which no budget is charged for."""
-        asked = time.monotonic()
-        judge = self._acquire(settings)
-        waited_s = time.monotonic() - asked
-        sound = False
-        try:
+        with self._borrowed(settings) as (judge, waited_s):
             found = judge.evaluate(problem, solution, stage)
-            sound = True
-        finally:
-            self._release(judge, keep=sound)
-        queue_s = found.wall_s.get("queue", 0.0) + waited_s
-        return dataclasses.replace(found, wall_s={**found.wall_s, "queue": queue_s})
+        return _with_wait(found, waited_s)
+
+    def disassemble(self, settings: EvaluationSettings, problem: Problem, solution: Solution) -> Disassembly:
+        """What a free judge finds; the wait is in its evaluation, as in `evaluate`."""
+        with self._borrowed(settings) as (judge, waited_s):
+            found = judge.disassemble(problem, solution)
+        return dataclasses.replace(found, evaluation=_with_wait(found.evaluation, waited_s))
 
     def busy_s(self) -> float:
         """Seconds that judges were at work, summed over them, since the start."""
@@ -100,6 +101,19 @@ class Judges:
     def _new(self, settings: EvaluationSettings) -> Evaluator:
         self._count += 1
         return Evaluator(settings, self._cache_dir, self._log_path)
+
+    @contextmanager
+    def _borrowed(self, settings: EvaluationSettings) -> Iterator[tuple[Evaluator, float]]:
+        """A judge, and the seconds that it was waited for. One that raises is ended."""
+        asked = time.monotonic()
+        judge = self._acquire(settings)
+        waited_s = time.monotonic() - asked
+        sound = False
+        try:
+            yield judge, waited_s
+            sound = True
+        finally:
+            self._release(judge, keep=sound)
 
     def _acquire(self, settings: EvaluationSettings) -> Evaluator:
         stale: Evaluator | None = None
@@ -144,6 +158,11 @@ class Judges:
         self._since = now
 
 
+def _with_wait(found: Evaluation, waited_s: float) -> Evaluation:
+    queue_s = found.wall_s.get("queue", 0.0) + waited_s
+    return dataclasses.replace(found, wall_s={**found.wall_s, "queue": queue_s})
+
+
 class SharedJudge:
     """What an agent sees of the judges: one evaluator with its settings."""
 
@@ -154,3 +173,7 @@ class SharedJudge:
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """See `Evaluator.evaluate`."""
         return self._judges.evaluate(self.settings, problem, solution, stage)
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """See `Evaluator.disassemble`."""
+        return self._judges.disassemble(self.settings, problem, solution)
