@@ -19,7 +19,7 @@ from agents.scaffolds.single_turn import SingleTurn
 from agents.scaffolds.text import EVALUATE, SUBMIT
 from agents.scaffolds.tool_loop import ToolLoop
 from agents.session import Session
-from agents.settings import AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
+from agents.settings import TOOL_SETS, AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
 from agents.tools.compile_kernel import CompileKernel
 from agents.tools.disassemble_kernel import DisassembleKernel
 from agents.tools.evaluate_kernel import EvaluateKernel
@@ -75,6 +75,10 @@ def transcript_path(settings: ModelSettings, problem: Problem) -> Path:
 
 def check_tools(agent: AgentSettings) -> None:
     """Raise AgentConfigError for tools that there are not, and for those that this kind of agent cannot offer."""
+    if not isinstance(agent.tools, list) or not all(isinstance(name, str) for name in agent.tools):
+        raise AgentConfigError(
+            f"agent.tools cannot be {agent.tools!r}: it takes {', '.join(TOOL_SETS)}, or a list of tools such as [a,b]"
+        )
     for name in agent.tools:
         if name not in TOOLS:
             raise AgentConfigError(f"agent.tools names {name!r}, which is unknown; valid are {', '.join(TOOLS)}")

@@ -26,8 +26,8 @@ _RULE = {
     "memory": f"DRAM works at {BUSY_PERCENT:.0f} % of its peak or more, and is busier than the SMs",
     "compute": f"the SMs work at {BUSY_PERCENT:.0f} % of their peak or more, and are busier than DRAM",
     "launch": f"neither DRAM nor the SMs reach {BUSY_PERCENT:.0f} %, and a kernel takes less than {LAUNCH_US:.0f} μs",
-    "latency": f"neither DRAM nor the SMs reach {BUSY_PERCENT:.0f} %, and a kernel takes {LAUNCH_US:.0f} μs or more, so "
-    "that warps wait",
+    "latency": f"neither DRAM nor the SMs reach {BUSY_PERCENT:.0f} %, and a kernel takes {LAUNCH_US:.0f} μs or more: "
+    "warps wait",
 }
 _STALLS = {
     "barrier": "at a barrier for the other warps of the block",
