@@ -21,17 +21,17 @@ def hints(profile: Profile) -> list[str]:
 
 
 def _launches(profile: Profile) -> Iterator[str]:
-    found = profile.metrics
-    if profile.words.get("bottleneck") == "launch" and found.get("kernel_launches", 0) > 1:
-        mean_us = found["device_time_us"] / found["kernel_launches"]
-        yield (f"{found['kernel_launches']:.0f} launches of {mean_us:.2f} μs on average: do the work in fewer kernels")
+    launches, total_us = (profile.metrics.get(key, 0.0) for key in ("kernel_launches", "device_time_us"))
+    if profile.words.get("bottleneck") == "launch" and launches > 1 and total_us:
+        yield f"{launches:.0f} launches of {total_us / launches:.2f} μs on average: do the work in fewer kernels"
 
 
 def _traffic(profile: Profile) -> Iterator[str]:
-    if profile.words.get("bottleneck") == "memory":
+    busy = profile.metrics.get("dram_percent")
+    if profile.words.get("bottleneck") == "memory" and busy is not None:
         yield (
-            f"DRAM is at {profile.metrics['dram_percent']:.1f} % of its peak: only moving fewer bytes helps (fuse what "
-            "reads the same data, keep intermediate results on the chip)"
+            f"DRAM is at {busy:.1f} % of its peak: only moving fewer bytes helps (fuse what reads the same data, keep "
+            "intermediate results on the chip)"
         )
 
 
@@ -52,16 +52,12 @@ def _double(profile: Profile) -> Iterator[str]:
 
 
 def _no_tensor(profile: Profile) -> Iterator[str]:
-    found = profile.metrics
-    if (
-        profile.words.get("bottleneck") == "compute"
-        and profile.words.get("dominant_pipe") == "fma"
-        and found.get("pipe_tensor_percent", 1.0) < 1.0
-    ):
+    fma, tensor = (profile.metrics.get(key) for key in ("dominant_pipe_percent", "pipe_tensor_percent"))
+    by_fma = profile.words.get("bottleneck") == "compute" and profile.words.get("dominant_pipe") == "fma"
+    if by_fma and fma is not None and tensor is not None and tensor < 1.0:
         yield (
-            f"the fma pipe is at {found['dominant_pipe_percent']:.1f} % of its peak and tensor cores at "
-            f"{found['pipe_tensor_percent']:.1f} %: if this is a product of matrices, tensor cores may do it where "
-            "the required precision permits"
+            f"the fma pipe is at {fma:.1f} % of its peak and tensor cores at {tensor:.1f} %: if this is a product of "
+            "matrices, tensor cores may do it where the required precision permits"
         )
 
 

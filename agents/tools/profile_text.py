@@ -49,8 +49,15 @@ _STALLS = {
     "wait": "a fixed time for the instruction before",
 }
 """What a warp waits for, by ncu's state; `selected`, which issues, is left out."""
-_BLOCKS = {"sol": "use of DRAM and SMs", "roofline": "operations", "stalls": "stall reasons"}
-"""What the absence of a whole block of counters is called."""
+_ABSENT = {
+    "sol": "use of DRAM and SMs",
+    "roofline": "operations",
+    "stalls": "stall reasons",
+    "kernel_energy_mj": "energy",
+    "kernel_launches": "launches",
+    "kernel_peak_bytes": "memory allocated",
+}
+"""What is absent in words, where its key does not say it."""
 _POINTS = "%"
 
 
@@ -207,7 +214,7 @@ def _operations(profile: Profile) -> list[str]:
         if found.get(f"{kind}_tflops"):
             part = found.get(f"{kind}_percent")
             share = "" if part is None else f" ({part:.1f} % of peak)"
-            lines.append(f"{kind} rate: {found[f'{kind}_tflops']:.2f} TFLOP/s{share}")
+            lines.append(f"{kind} rate: {found[f'{kind}_tflops']:.3g} TFLOP/s{share}")
     return lines
 
 
@@ -221,7 +228,7 @@ def _absent(profile: Profile) -> list[str]:
     by_reason: dict[str, list[str]] = defaultdict(list)
     for key, reason in sorted(profile.absent.items()):
         if key != "fusion_ratio" and not key.startswith("reference_"):
-            by_reason[reason[:REASON_CHARS]].append(_BLOCKS.get(key, key.removeprefix("kernel_").replace("_", " ")))
+            by_reason[reason[:REASON_CHARS]].append(_ABSENT.get(key, key.replace("_", " ")))
     lines = [f"  {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
     if len(lines) > REASONS_SHOWN:
         lines[REASONS_SHOWN:] = [f"  and more, for {len(lines) - REASONS_SHOWN} other reasons"]
@@ -258,6 +265,14 @@ def _change(profile: Profile, earlier: Earlier | None) -> list[str]:
 def _moved(before: float, after: float, unit: str) -> str:
     if unit == _POINTS:
         return f"{before:.1f} % -> {after:.1f} % ({after - before:+.1f} points)"
-    scale, digits = (1e6, 2) if unit == "MB" else (1.0, 2 if unit else 0)
-    relative = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
-    return f"{before / scale:.{digits}f} -> {after / scale:.{digits}f}{f' {unit}' if unit else ''}{relative}"
+    if not unit:
+        return f"{before:.0f} -> {after:.0f}"
+    scale = 1e6 if unit == "MB" else 1.0
+    return f"{before / scale:.2f} -> {after / scale:.2f} {unit}{_relative(before, after)}"
+
+
+def _relative(before: float, after: float) -> str:
+    if not before:
+        return ""
+    times = after / before
+    return f" ({times:.0f} times)" if times >= 10 else f" ({100 * (times - 1):+.1f} %)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from agent_cell import REFERENCE_US, Cell, call, correctness, says, verdict
-from device_evaluations import MEAN, on_h200, waiting
+from device_evaluations import MEAN, on_h200, profiled, waiting
 
 from agents.budget import Budget
 from agents.factory import TOOLS
@@ -19,6 +19,7 @@ from agents.tools.kernels import Kernels
 from agents.tools.result_text import bounded, built, compile_text, correctness_text, submit_text
 from agents.tools.toolbox import Toolbox
 from agents.trajectory import Trajectory
+from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Evaluation, Stage, Status
 
 
@@ -113,8 +114,13 @@ def test_a_result_ends_with_an_id_that_stands_for_the_source(cell: Cell, traject
     assert (cell.path.parent / "solutions" / f"{kernel_id}.py").read_text() == "good"
 
 
-@pytest.mark.parametrize("tool", [name for name in TOOLS if name != "get_gpu_specs"])
+WITHOUT_VERDICT = ("get_gpu_specs", "static_check")
+
+
+@pytest.mark.parametrize("tool", [name for name in TOOLS if name not in WITHOUT_VERDICT])
 def test_every_tool_takes_a_kernel_by_its_id(cell: Cell, trajectory: Trajectory, tool: str) -> None:
+    cell.judge.settings = EvaluationSettings(device="cuda")
+    cell.judge.find = profiled
     first = answer(cell, trajectory, call(tool, kernel_code="good"))
     again = answer(cell, trajectory, call(tool, kernel_id=first.solution_sha256[:12]))
     assert first.evaluation is not None and again == replace(first, wall_s=again.wall_s)
@@ -155,7 +161,7 @@ def test_no_arguments_at_all_are_an_empty_object(cell: Cell, trajectory: Traject
 def test_an_unknown_tool_is_answered_with_the_known_ones(cell: Cell, trajectory: Trajectory) -> None:
     assert answer(cell, trajectory, call("rm")).text == (
         "Unknown tool 'rm'. Available tools: get_gpu_specs, compile_kernel, run_correctness, "
-        "evaluate_kernel, submit_kernel"
+        "evaluate_kernel, profile_kernel, disassemble_kernel, static_check, submit_kernel"
     )
 
 
