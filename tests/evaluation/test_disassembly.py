@@ -274,7 +274,8 @@ def test_listings_that_are_not_as_they_should_be_give_what_they_hold():
     assert usages("  REG:7 STACK:8 SHARED:16\n") == {}
     listing = (
         "        /*0000*/ FADD R0, R1, R2 ;\n\tcode for sm_80\n\t\tFunction : f\n"
-        "        /*0000*/                   @!P0 LDG.E R0, [R2] ;  /* 0x1 */\n        /*0010*/ @UP0 UIADD3 UR4, UR4, 0x1, URZ ;\n\t\tFunction : empty\n"
+        "        /*0000*/                   @!P0 LDG.E R0, [R2] ;  /* 0x1 */\n"
+        "        /*0010*/ @UP0 UIADD3 UR4, UR4, 0x1, URZ ;\n\t\tFunction : empty\n"
     )
     [found] = codes(listing)
     assert (found.arch, found.name, found.mix.classes) == ("sm_80", "f", {"alu": 1, "load_global": 1})
