@@ -56,7 +56,7 @@ def test_what_cannot_be_loaded_fails_with_its_warnings() -> None:
         ("x = 1\n  y = 2\n", "syntax error in line 2: unexpected indent"),
         ("class ModelNew:\n    pass\n\0", ""),
         ("class ModelNew:\n    x = " + "-" * 200_000 + "1\n", "the source cannot be read as Python"),
-        ("class ModelNew:\n    x = 1" + ".a" * 200_000 + "\n", "the source cannot be read as Python"),
+        ("class ModelNew:\n    x = y" + ".a" * 200_000 + "\n", "the source cannot be read as Python"),
         ("", "the module does not define a class ModelNew"),
         ("def make():\n    class ModelNew:\n        pass\n", "the module does not define a class ModelNew"),
         ("class Outer:\n    class ModelNew:\n        pass\n", "the module does not define a class ModelNew"),
@@ -68,7 +68,7 @@ def test_errors(source: str, error: str) -> None:
     text, ok = static_text(source, "cpp")
     lines = text.splitlines()
     assert not ok and lines[0] == "static_check FAILED: strict violations found."
-    assert lines[1].startswith(f"  ERROR: {error}") and not lines[2:3] == ["  ERROR"] and len(text) < 500
+    assert lines[1].startswith(f"  ERROR: {error}") and len(text) < 500
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,8 @@ def test_whatever_may_define_the_class_is_not_called_an_error(source: str) -> No
 def test_every_tag_of_the_evaluator_has_words() -> None:
     named = {*tags._MODULE_TAGS.values(), *tags._CALL_TAGS.values(), *tags._CALL_PREFIX_TAGS.values()}
     named |= {*tags._CPP_CALL_TAGS, *tags._CPP_QUALIFIED_TAGS.values()}
-    others = (
-        "import torch\ntorch.backends.x = 1\ntorch.y = 2\ntry:\n    f()\nexcept: g()\nt = torch.sum(b'" + "a" * 5000
-    )
-    named |= set(tags.static_tags(f"{others}')", "cpp"))
+    others = "import torch\ntorch.backends.x = 1\ntorch.y = 2\ntry:\n    f()\nexcept: g()\n"
+    named |= set(tags.static_tags(f"{others}t = torch.sum('{'a' * 5000}')", "cpp"))
     assert {"sets-torch-flags", "patches-torch", "try-except-fallback", "large-literal", "no-custom-kernel"} <= named
     assert named == set(NOTES)
 

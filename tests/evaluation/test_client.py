@@ -19,7 +19,8 @@ NATIVE = """
 import torch
 from torch.utils.cpp_extension import load_inline
 
-own = load_inline("own", cpp_sources="torch::Tensor twice(torch::Tensor x) {{ return x {operator} x; }}", functions=["twice"])
+source = "torch::Tensor twice(torch::Tensor x) {{ return x {operator} x; }}"
+own = load_inline("own", cpp_sources=source, functions=["twice"])
 
 
 class ModelNew(torch.nn.Module):
@@ -137,4 +138,7 @@ def test_what_has_no_code_for_a_gpu_is_told(evaluator, affine, candidate):
     assert native.absent == "the native builds hold no code for a GPU"
     assert [build.name for build in native.evaluation.builds] == ["own"]
     broken = evaluator.disassemble(affine, Solution(source=NATIVE.format(operator="+;")))
-    assert broken.absent == "the kernel did not build: COMPILE_ERROR" and "own" in broken.evaluation.message
+    assert (
+        broken.absent == "the kernel did not build: COMPILE_ERROR"
+        and "expected primary-expression" in broken.evaluation.message
+    )
