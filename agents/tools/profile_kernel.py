@@ -8,9 +8,9 @@ from typing import Any
 from agents.protocols import ToolResult
 from agents.tools.kernels import KERNEL_PARAMETERS, Kernels
 from agents.tools.profile_text import Earlier, profile_lines
-from agents.tools.result_text import built, failure_text, needs_gpu_text, runtime_lines
+from agents.tools.result_text import UNSETTLED, built, failure_text, needs_gpu_text, runtime_lines
 from agents.trajectory import KERNEL_ID_CHARS
-from evaluation.verdict import Evaluation, Stage
+from evaluation.verdict import Evaluation, Stage, Status
 
 
 class ProfileKernel:
@@ -55,4 +55,6 @@ def profile_text(evaluation: Evaluation, draws: int, earlier: Earlier | None) ->
         seen = (profile.absent[key] for key in ("kernel_launches", "sol") if key in profile.absent)
         return f"{name} FAILED: no kernel was seen: {next(seen, 'the reason is not known')}."
     timed = runtime_lines(evaluation.timing)[:1] if evaluation.timing else []
+    if evaluation.status is Status.UNSTABLE_TIMING:
+        timed.append(UNSETTLED)
     return "\n".join([f"{name} PASSED: profiling complete.", *timed, *profile_lines(profile, earlier)])

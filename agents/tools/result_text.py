@@ -10,6 +10,9 @@ from evaluation.verdict import Correctness, Evaluation, Latency, Stage, Status, 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+UNSETTLED = "Note: the clock did not settle; take the runtime as rough."
+
+
 def bounded(text: str, limit_chars: int) -> str:
     """`text` without terminal escapes and control characters; if longer than the limit, its head and its tail."""
     text = _ESCAPES.sub("", text)
@@ -61,7 +64,7 @@ def submit_text(evaluation: Evaluation, draws: int, tool: str = "submit_kernel")
         lines += runtime_lines(evaluation.timing)
     lines.append(_precision_line(evaluation.correctness))
     if evaluation.status is Status.UNSTABLE_TIMING:
-        lines.append("Note: the clock did not settle; take the runtime as rough.")
+        lines.append(UNSETTLED)
     return "\n".join(lines)
 
 
