@@ -66,7 +66,7 @@ def _of_build(build: Build, library: Path | None, limits: LimitSettings) -> list
 
 
 def kernels_in(library: Path, limits: LimitSettings, build: str = "") -> list[KernelCode]:
-    """The device functions of one shared object, object file or cubin; none if it has no device code.
+    """The device functions of one shared object or object file; none if it has no device code.
 
     Raises DisassemblerMissing, NotRead, and EvaluatorError where this machine ends the program.
     """

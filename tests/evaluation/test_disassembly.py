@@ -51,7 +51,7 @@ def said_by_ptxas(text, name):
 
 @needs_nvcc
 def test_all_functions_are_found_by_readable_names(kernels):
-    assert set(kernels) == {"spilling<48>", "product", "half_pairs", "various"}
+    assert set(kernels) == {"spilling<48>", "product", "warpgroup", "half_pairs", "various"}
     assert {(kernel.arch, kernel.build) for kernel in kernels.values()} == {("sm_90a", "own")}
 
 
@@ -76,6 +76,7 @@ def test_spills_are_those_that_ptxas_tells_of(built, kernels):
 def test_tensor_cores_are_told_from_packed_arithmetic(built, kernels):
     product, pairs = kernels["product"], kernels["half_pairs"]
     assert product.tensor == {"HMMA": 1} and product.mix["tensor"] == 1
+    assert kernels["warpgroup"].tensor == {"HGMMA": 1}
     raw = subprocess.run([programs.find()[0], "-sass", built[0]], capture_output=True, text=True, check=True).stdout
     assert "HFMA2.MMA" in raw
     assert pairs.tensor == {} and "tensor" not in pairs.mix and pairs.mix["half"] >= 1
@@ -212,7 +213,7 @@ def test_what_there_is_nothing_to_take_apart_in(tmp_path):
 def test_the_largest_come_first_and_their_number_is_bounded(built, kernels, monkeypatch):
     monkeypatch.setattr(objects, "KERNELS_MAX", 2)
     found = disassembled(evaluation(BUILD), lambda key: built[0], LIMITS)
-    assert found.kernels_total == 4 and [kernel.name for kernel in found.kernels] == ["spilling<48>", "various"]
+    assert found.kernels_total == 5 and [kernel.name for kernel in found.kernels] == ["spilling<48>", "various"]
     assert from_plain(Disassembly, json.loads(json.dumps(to_plain(found)))) == found
 
 

@@ -43,3 +43,16 @@ extern "C" __global__ void various(const float4* x, const double* z, int* counts
     atomicAdd(counts, 1);
     y[threadIdx.x] = expf(v.x + v.y) + v.z * v.w + static_cast<float>(d);
 }
+
+extern "C" __global__ void warpgroup(const unsigned long long* tiles, float* d) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    float c[4] = {0, 0, 0, 0};
+    asm volatile("wgmma.fence.sync.aligned;");
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "l"(tiles[0]), "l"(tiles[1]));
+    asm volatile("wgmma.commit_group.sync.aligned;");
+    asm volatile("wgmma.wait_group.sync.aligned 0;");
+    for (int i = 0; i < 4; ++i) d[threadIdx.x * 4 + i] = c[i];
+#endif
+}
