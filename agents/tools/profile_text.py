@@ -140,6 +140,7 @@ def _share(launches: list[ProfiledKernel], total_us: float) -> str:
 
 
 def _short(name: str) -> str:
+    name = " ".join(name.split())  # the candidate chose it
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 3]}..."
 
 

@@ -14,9 +14,11 @@ from evaluation.disassembly.instructions import Mix, bits_of, class_of
 from evaluation.disassembly.kernel_code import Disassembly, KernelCode
 from evaluation.disassembly.listing import Usage, codes, usages
 from evaluation.disassembly.objects import NotRead, disassembled, kernels_in
+from evaluation.judge import Judge
 from evaluation.serialize import from_plain, to_plain
 from evaluation.settings import EvaluationSettings, LimitSettings
 from evaluation.verdict import Build, Evaluation, Solution, Stage, Status
+from problems.library import Library
 
 SOURCE = Path(__file__).parents[1] / "data" / "disassembly" / "kernels.cu"
 LIMITS = LimitSettings()
@@ -284,9 +286,6 @@ def test_listings_that_are_not_as_they_should_be_give_what_they_hold():
 
 @pytest.mark.gpu
 def test_a_kernel_of_a_candidate_on_a_gpu(tmp_path, data_folder):
-    from evaluation.judge import Judge
-    from problems.library import Library
-
     source = (data_folder / "candidates" / "cuda_mean_over_ranks.py").read_text()
     solution = Solution(source=source, language="cuda")
     with Judge(EvaluationSettings.on("cuda"), tmp_path) as judge:
