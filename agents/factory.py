@@ -22,6 +22,7 @@ from agents.session import Session
 from agents.settings import TOOL_SETS, AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
 from agents.tools.compile_kernel import CompileKernel
 from agents.tools.disassemble_kernel import DisassembleKernel
+from agents.tools.ert_roofline import ErtRoofline
 from agents.tools.evaluate_kernel import EvaluateKernel
 from agents.tools.get_gpu_specs import GetGpuSpecs
 from agents.tools.kernels import Kernels
@@ -45,6 +46,7 @@ def _draws(kernels: Kernels, evaluation: EvaluationSettings) -> int:
 
 TOOLS: dict[str, Callable[[Kernels, EvaluationSettings], Tool]] = {
     "get_gpu_specs": lambda _, evaluation: GetGpuSpecs(evaluation.device, evaluation.cpu_threads),
+    "ert_roofline": lambda kernels, _: ErtRoofline(kernels.evaluator),
     "compile_kernel": lambda kernels, _: CompileKernel(kernels),
     "run_correctness": lambda kernels, evaluation: RunCorrectness(kernels, _draws(kernels, evaluation)),
     "evaluate_kernel": lambda kernels, evaluation: EvaluateKernel(kernels, _draws(kernels, evaluation)),

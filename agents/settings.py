@@ -12,6 +12,7 @@ TOOL_SETS = {
     "default": ("get_gpu_specs", "compile_kernel", "run_correctness", "submit_kernel"),
     "all": (
         "get_gpu_specs",
+        "ert_roofline",
         "compile_kernel",
         "run_correctness",
         "evaluate_kernel",

@@ -43,6 +43,8 @@ SEEDS = {
 }
 CANDIDATES = ROOT / "tests" / "data" / "candidates"
 LANGUAGE = {"cpu": "cpp", "cuda": "cuda"}
+ON_ONE_GPU = 6
+"""Evaluators that share a GPU: one times while the others build, check or wait."""
 
 
 def solution(seed: str, device: str, *, lite: bool = True, number: int = 0) -> Solution:
@@ -90,12 +92,13 @@ def start_up(evaluator: Evaluator) -> float:
 
 
 def at_once(settings: EvaluationSettings, count: int, scratch: Path) -> Json:
-    """`count` different candidates, cold, given to as many workers as there are cores; one times at a time."""
+    """`count` different candidates, cold, given to as many evaluators as fit the machine; one times at a time."""
     problems = {seed: Library("own").load(name) for seed, name in SEEDS.items()}
     jobs = [(seed, number) for number, seed in zip(range(1, count + 1), cycle(SEEDS), strict=False)]
     cache = Path(tempfile.mkdtemp(dir=scratch))
     with ExitStack() as stack:
-        workers = range(min(count, len(os.sched_getaffinity(0))))
+        most = ON_ONE_GPU if settings.device == "cuda" else count
+        workers = range(min(count, most, len(os.sched_getaffinity(0))))
         logs = [scratch / f"evaluator-{number}.log" for number in workers]
         evaluators = [stack.enter_context(Evaluator(settings, cache, log)) for log in logs]
         free: SimpleQueue[Evaluator] = SimpleQueue()

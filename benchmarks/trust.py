@@ -5,7 +5,7 @@
 
 Every repeat has inputs, weights and processes of its own. The JSON names what came of each entry, and is up to date
 after each. On a GPU exploits are tried once, and of an honest candidate's repeats the first is timed, the others are
-not.
+not. `--jobs N` shares the entries out to N judges, which take turns on the device.
 """
 
 from __future__ import annotations
@@ -171,7 +171,32 @@ def arguments_of(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--timing-s", type=float, default=0.3, help="seconds of measuring per timed evaluation")
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="begin no entry after so many seconds")
     parser.add_argument("--cache", type=Path, help="of builds; a new one unless given")
+    parser.add_argument("--jobs", type=int, default=1, help="judges at the same time")
     return parser.parse_args(given)
+
+
+def shared_out(bench: Bench, chosen: dict[str, list[Entry]], tries: int, arguments: argparse.Namespace) -> None:
+    """Have as many processes as there are jobs run a part of the entries each, and gather what they found."""
+    names = [entry.id for some in chosen.values() for entry in some]
+    with tempfile.TemporaryDirectory() as folder:
+        begun = []
+        for job in range(arguments.jobs):
+            left_s = bench.deadline - time.monotonic()
+            part = Path(folder) / f"{job}.json"
+            options = {
+                "out": part, "commit": arguments.commit, "device": arguments.device, "cache": bench.cache,
+                "only": ",".join(names[job :: arguments.jobs]), "exploit-repeats": tries,
+                "honest-repeats": arguments.honest_repeats, "timing-s": arguments.timing_s, "budget-s": left_s,
+            }  # fmt: skip
+            order = [sys.executable, __file__, *(f"--{name}={value}" for name, value in options.items())]
+            begun.append((part, subprocess.Popen(order)))
+        for part, process in begun:
+            process.wait()
+            found = json.loads(part.read_text())
+            for corpus, results in found["samples"].items():
+                bench.report["samples"].setdefault(corpus, {}).update(results)
+            bench.not_run += found["not_run"]
+    bench.keep()
 
 
 def main() -> None:
@@ -192,9 +217,13 @@ def main() -> None:
                 build_all([entry for some in chosen.values() for entry in some], cache)
                 bench.report["building_s"] = round(time.monotonic() - began, 1)
             tries = arguments.exploit_repeats or (1 if on_gpu else 3)
-            bench.run("exploits", chosen["exploits"], tries, [None, None])
-            stages = [Stage.TIMING, Stage.CORRECTNESS] if on_gpu else [None, None]
-            bench.run("honest", chosen["honest"], arguments.honest_repeats, stages)
+            if arguments.jobs > 1:
+                bench.close()
+                shared_out(bench, chosen, tries, arguments)
+            else:
+                bench.run("exploits", chosen["exploits"], tries, [None, None])
+                stages = [Stage.TIMING, Stage.CORRECTNESS] if on_gpu else [None, None]
+                bench.run("honest", chosen["honest"], arguments.honest_repeats, stages)
         finally:
             bench.close()
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -15,6 +15,7 @@ from typing import IO, Any, Protocol
 import evaluation
 from evaluation.disassembly.kernel_code import Disassembly
 from evaluation.errors import EvaluatorError
+from evaluation.profile.rates import MeasuredRoofline
 from evaluation.sandbox.sandbox import clean_environment
 from evaluation.serialize import from_plain, to_plain
 from evaluation.settings import EvaluationSettings
@@ -37,6 +38,10 @@ class Evaluates(Protocol):
 
     def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
         """See `Evaluator.disassemble`."""
+        ...
+
+    def roofline(self) -> MeasuredRoofline:
+        """See `Evaluator.roofline`."""
         ...
 
 
@@ -66,16 +71,23 @@ class Evaluator:
 
         Raises EvaluatorError for whatever is neither the candidate's fault nor the problem's.
         """
-        answer = self._answer(problem, solution, {"stage": stage.value})
-        return from_plain(Evaluation, answer["evaluation"])
+        request = {"problem": to_plain(problem), "solution": to_plain(solution), "stage": stage.value}
+        return from_plain(Evaluation, self._answered(request)["evaluation"])
+
+    def roofline(self) -> MeasuredRoofline:
+        """What this machine's GPU was measured to do at most: kept from before, or measured now, in some seconds.
+
+        Raises EvaluatorError as `evaluate` does, and where the settings' device is the CPU.
+        """
+        return from_plain(MeasuredRoofline, self._answered({"kind": "roofline"})["roofline"])
 
     def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
         """The machine code of the solution's native builds, which are built where they are not in the cache.
 
         Raises EvaluatorError as `evaluate` does.
         """
-        answer = self._answer(problem, solution, {"disassemble": True})
-        return from_plain(Disassembly, answer["disassembly"])
+        request = {"kind": "disassemble", "problem": to_plain(problem), "solution": to_plain(solution)}
+        return from_plain(Disassembly, self._answered(request)["disassembly"])
 
     def close(self) -> None:
         """End the server and all that it holds."""
@@ -90,8 +102,7 @@ class Evaluator:
     ) -> None:
         self.close()
 
-    def _answer(self, problem: Problem, solution: Solution, asked: dict[str, Any]) -> dict[str, Any]:
-        request = {"problem": to_plain(problem), "solution": to_plain(solution), **asked}
+    def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             answer = self._ask(request)
             if answer is None or "lost" in answer:

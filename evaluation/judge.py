@@ -22,15 +22,13 @@ from evaluation.correctness.compare import Comparison
 from evaluation.correctness.oracle import Oracle
 from evaluation.correctness.trials import Trials, new_seed
 from evaluation.correctness.weights import unmatched
-from evaluation.disassembly.kernel_code import Disassembly
-from evaluation.disassembly.objects import disassembled
 from evaluation.errors import CandidateFault, EvaluatorError
-from evaluation.profile.judged import profile, profiled
-from evaluation.profile.session import Tools
+from evaluation.profile.judged import BesideVerdicts, profiled
+from evaluation.profile.tools import Tools
 from evaluation.sandbox import sandbox
 from evaluation.settings import EvaluationSettings
 from evaluation.tags import static_tags
-from evaluation.verdict import Build, Correctness, Evaluation, Fault, Profile, Solution, Stage, Status, Timing
+from evaluation.verdict import Build, Correctness, Evaluation, Fault, Solution, Stage, Status, Timing
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.codec import NotCarried
 from evaluation.worker.handle import Zygote
@@ -46,7 +44,7 @@ _LOG_CHARS = 20_000
 _MESSAGE_CHARS = 4_000
 
 
-class Judge:
+class Judge(BesideVerdicts):
     """Judges one solution after another. Not thread-safe: times are measured, so there is one at a time."""
 
     def __init__(self, settings: EvaluationSettings, cache_dir: Path, zygote: Zygote | None = None) -> None:
@@ -56,10 +54,11 @@ class Judge:
         with ExitStack() as opened:
             opened.callback(self.zygote.close)
             self.builder = Builder(cache_dir, settings.limits)
-            self._tools = Tools(settings=settings, zygote=self.zygote, builder=self.builder, cache_dir=cache_dir)
             sandbox.check_level(self.zygote.level, settings.require_sandbox)
             self.workplace = workplace(settings, self.zygote)
             opened.callback(self.workplace.close)
+            self._tools = Tools.of(settings, self.builder, self.workplace.worker, cache_dir)
+            opened.callback(self._tools.close)
             torch.set_num_threads(settings.cpu_threads)
             self._held = opened.pop_all()
 
@@ -73,15 +72,6 @@ class Judge:
             raise EvaluatorError(f"the judge of {problem.name} has too little memory on the device: {error}") from error
         self.workplace.between()
         return evaluation
-
-    def profile(self, problem: Problem, solution: Solution) -> Profile:
-        """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
-        return profile(self._tools, problem, solution)
-
-    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
-        """What its native builds hold for the GPU; they are built, or found in the cache. Raises as `evaluate` does."""
-        built = self.evaluate(problem, solution, Stage.BUILD)
-        return disassembled(built, self.builder.library, self.settings.limits)
 
     def time_again(self, problem: Problem, solution: Solution, repeats: int) -> list[Timing]:
         """Times of a solution that is right, measured `repeats` times. Raises ValueError if it is not right."""
@@ -208,11 +198,18 @@ class _Session:
         """A fresh worker that has loaded the candidate."""
         with self._clocked("start"):
             arm = self._judge.workplace.arm(self._build, is_reference=False)
+        opened = ExitStack()
+        opened.callback(arm.close)
         try:
             arm.load(self._solution.source, self._solution.entry_point)
             yield arm
+        except (torch.OutOfMemoryError, ProblemError) as error:
+            if self._judge.workplace.hoarded(opened.close):
+                text = "it held so much of the device's memory that the evaluator had too little"
+                raise CandidateFault(Status.OUT_OF_MEMORY, Fault.MEMORY_LIMIT, text) from error
+            raise
         finally:
-            arm.close()
+            opened.close()
             self._log = arm.worker.log
             self._wall_s["load"] = self._wall_s.get("load", 0.0) + arm.load_s
 

@@ -234,6 +234,8 @@ class Profile:
     """Figures that are no number: bottleneck, dominant_pipe, occupancy_limiter, and how they were measured."""
     kernels: list[ProfiledKernel] = field(default_factory=list)
     """Of the candidate's forward, in the order of launches."""
+    wall_s: dict[str, float] = field(default_factory=dict)
+    """What its parts took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -23,11 +24,17 @@ from evaluation.verdict import Conditions, Timing
 from evaluation.worker import processes
 from evaluation.worker.arm import WorkerArm
 from evaluation.worker.device_arm import DeviceArm
-from evaluation.worker.handle import Zygote
+from evaluation.worker.handle import Worker, Zygote
 from evaluation.worker.pool import Pool
 from evaluation.worker.ticket import Ticket
 
 _PROBE_SIZE = 256
+_HOARD = 0.5
+"""A candidate beside which the evaluator has too little memory is to blame when it held this share of the device's."""
+_PLENTY = 0.75
+"""Share of the device's memory that must be free for workers beyond those of the next evaluation."""
+_GIVEN_BACK_S = 2.0
+"""Until what a process held is free again after its end."""
 
 Build = Callable[[BuildRequest], BuildReply]
 OpenPair = Callable[[], AbstractContextManager[tuple[Any, Any]]]
@@ -38,8 +45,12 @@ class Workplace(Protocol):
 
     device: str
 
+    def worker(self) -> Worker:
+        """A fresh one."""
+        ...
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
-        """A fresh worker."""
+        """One with a fresh worker."""
         ...
 
     def ticket(self, inputs: list[Any]) -> Ticket:
@@ -56,6 +67,10 @@ class Workplace(Protocol):
 
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """Time both arms; the flag says whether the result is stable."""
+        ...
+
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """Call `end`, which ends a candidate that others fail beside; whether it had taken what they needed."""
         ...
 
     def between(self) -> None:
@@ -82,10 +97,13 @@ class OnCores:
         self._zygote = zygote
         lane.core_sets(settings.cpu_threads)
 
+    def worker(self) -> Worker:
+        """See Workplace."""
+        return self._zygote.spawn(self._settings.limits)
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
         """See Workplace."""
-        limits = self._settings.limits
-        return WorkerArm(self._zygote.spawn(limits), limits, build, is_reference)
+        return WorkerArm(self.worker(), self._settings.limits, build, is_reference)
 
     def ticket(self, inputs: list[Any]) -> Ticket:
         """See Workplace."""
@@ -104,6 +122,11 @@ class OnCores:
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """See Workplace."""
         return time_arms(open_pair, next_batch, check, self._settings.timing)
+
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """See Workplace: memory of the host is limited for each candidate."""
+        end()
+        return False
 
     def between(self) -> None:
         """See Workplace: nothing is kept."""
@@ -129,9 +152,8 @@ class OnDevice:
             )
         self._settings = settings
         self._zygote = zygote
-        # For correctness, and both arms of each pair.
-        self._pool = Pool(zygote, settings.limits, 1 + 2 * settings.timing.process_pairs)
-        self._pool.refill()
+        self._pool = Pool(zygote, settings.limits)
+        self._refill()
         self._uuid = gpu_uuid()
         try:
             self._state: Device | None = Device(self._uuid)
@@ -141,11 +163,15 @@ class OnDevice:
         self._probe = torch.randn(_PROBE_SIZE, _PROBE_SIZE, device="cuda", dtype=torch.float64, generator=generator)
         self._known = self._probed()
 
+    def worker(self) -> Worker:
+        """See Workplace."""
+        return self._pool.take()
+
     def arm(self, build: Build, *, is_reference: bool) -> WorkerArm:
         """See Workplace."""
         limits = self._settings.limits
         # On a device a first call may still compile something.
-        return DeviceArm(self._pool.take(), limits, build, is_reference, first_call_s=limits.load_s)
+        return DeviceArm(self.worker(), limits, build, is_reference, first_call_s=limits.load_s)
 
     def ticket(self, inputs: list[Any]) -> Ticket:
         """See Workplace."""
@@ -160,7 +186,7 @@ class OnDevice:
     @contextmanager
     def held_for_timing(self) -> Iterator[Callable[[WorkerArm], None]]:
         """See Workplace."""
-        self._pool.settle()
+        self._pool.settle(2 * self._settings.timing.process_pairs)
         with lane.device_held(self._uuid):
             yield _as_it_is
 
@@ -170,9 +196,20 @@ class OnDevice:
         timing, stable = time_on_device(open_pair, next_batch, check, self._settings.timing)
         return replace(timing, conditions=before + self._conditions()), stable
 
+    def hoarded(self, end: Callable[[], None]) -> bool:
+        """See Workplace: nobody but itself limits a candidate's memory on the device."""
+        free_bytes, total_bytes = torch.cuda.mem_get_info()
+        end()
+        deadline = time.monotonic() + _GIVEN_BACK_S
+        while torch.cuda.mem_get_info()[0] - free_bytes < _HOARD * total_bytes:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
     def between(self) -> None:
         """See Workplace: a known computation must still come out as it did."""
-        self._pool.refill()
+        self._refill()
         try:
             right = torch.equal(self._probed(), self._known)
         except torch.OutOfMemoryError as error:
@@ -187,6 +224,13 @@ class OnDevice:
         self._pool.close()
         if self._state is not None:
             self._state.close()
+
+    def _refill(self) -> None:
+        """Have workers for one evaluation, and for the next one where there is memory: starting takes a second."""
+        # For correctness, and both arms of each pair.
+        workers = 1 + 2 * self._settings.timing.process_pairs
+        free_bytes, total_bytes = torch.cuda.mem_get_info()
+        self._pool.refill(2 * workers if free_bytes > _PLENTY * total_bytes else workers)
 
     def _conditions(self) -> list[Conditions]:
         own = (os.getpid(), *processes.descendants(self._zygote.pid))

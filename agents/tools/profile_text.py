@@ -106,6 +106,8 @@ def _limit(profile: Profile) -> list[str]:
         lines.append(f"  SOL score: {found['sol_score']:.3f} (0 to 1: use of the busier of DRAM and SMs)")
     if "counters" in profile.words:
         lines.append(f"  measured by: {profile.words['counters']}")
+    if "peaks" in profile.words and "peak_gb_per_s" in found:
+        lines.append(f"  peaks by: {profile.words['peaks'].partition(':')[0]}")
     return lines
 
 

@@ -231,9 +231,9 @@ class Oracle:
             # No leaf: the reference may change its inputs in place.
             return tensor.clone()
 
-        tracked = [map_tensors(track, item) for item in self._exact_inputs(inputs)]
         terms = [0]
         try:
+            tracked = [map_tensors(track, item) for item in self._exact_inputs(inputs)]
             with torch.enable_grad(), buffers_kept(self._exact), default_dtype(torch.float64):
                 outputs = [leaf for leaf in tensors(self._exact(*tracked)) if leaf.requires_grad and leaf.numel()]
             for flat in (output.flatten() for output in outputs):

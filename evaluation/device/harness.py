@@ -26,12 +26,14 @@ class HarnessError(RuntimeError):
     """CUDA refused something; the text is its own."""
 
 
-def build(cache_dir: Path) -> Path:
-    """The library, made by nvcc unless `cache_dir` has it. Raises EvaluatorError where it cannot be built or used."""
+def build(cache_dir: Path, source: Path = _SOURCE) -> Path:
+    """The library of one of our sources, made by nvcc unless `cache_dir` has it.
+
+    Raises EvaluatorError where it cannot be built or used.
+    """
     require(["cuda"])
     toolchain = Toolchain.find()
-    source = _SOURCE.read_bytes()
-    key = hashlib.sha256(toolchain.fingerprint.encode() + source).hexdigest()[:24]
+    key = hashlib.sha256(toolchain.fingerprint.encode() + source.read_bytes()).hexdigest()[:24]
     library = cache_dir / "harness" / f"{key}.so"
     if library.exists():
         return library
@@ -45,10 +47,11 @@ def build(cache_dir: Path) -> Path:
         targets = [f"-gencode=arch=compute_{a},code=[sm_{a},compute_{a}]" for a in architectures]
         flags = ["-shared", "-Xcompiler", "-fPIC", "-O2", "-std=c++17", "-cudart", "static", *targets]
         done = subprocess.run(
-            [str(toolchain.nvcc), *flags, "-o", str(made), str(_SOURCE)], capture_output=True, text=True, check=False
+            [str(toolchain.nvcc), *flags, "-o", str(made), str(source)], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            raise EvaluatorError(f"nvcc could not build the evaluator's harness: {(done.stderr or done.stdout)[:500]}")
+            said = (done.stderr or done.stdout)[:500]
+            raise EvaluatorError(f"nvcc could not build the evaluator's {source.name}: {said}")
         made.replace(library)
     return library
 

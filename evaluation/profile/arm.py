@@ -14,6 +14,7 @@ from evaluation.worker.handle import protocol_fault
 from evaluation.worker.wire import Kind
 
 _MOST_KERNELS = 10_000
+_MOST_LAUNCHES = 10**7
 
 
 @dataclass(slots=True)
@@ -41,11 +42,18 @@ class ProfileArm(WorkerArm):
             raise protocol_fault("its trace is malformed")
         return [(name, us) for name, us in found]
 
-    def calls_in(self, inputs: list[Any], seconds: float) -> int:
-        """How many calls it made, one after the other, in at least `seconds`."""
+    def launches(self, inputs: list[Any]) -> int | None:
+        """How many kernels one call queues, by a CUDA graph of it; None where it cannot be captured."""
+        found = self._measured(measured.CAPTURED, inputs, self.limits.call_s)
+        if type(found) is not int or not -1 <= found <= _MOST_LAUNCHES:
+            raise protocol_fault("its count of kernels is malformed")
+        return None if found < 0 else found
+
+    def looped(self, inputs: list[Any], seconds: float) -> float:
+        """Seconds per call of calls that follow each other for at least `seconds`, and end when this returns."""
         found = self._measured(measured.LOOP, inputs, seconds + self.limits.call_s, seconds)
-        if type(found) is not int or found <= 0:
-            raise protocol_fault("its count of calls is malformed")
+        if not isinstance(found, float) or not 0 < found < seconds + self.limits.call_s:
+            raise protocol_fault("its seconds per call are malformed")
         return found
 
     def _measured(self, mode: str, inputs: list[Any], limit_s: float, seconds: float = 0.0) -> Any:

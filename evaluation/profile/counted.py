@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,25 +29,40 @@ _WRITE_LIMIT_S = 60.0
 _OWN_PROCESSES = 64
 """Processes and threads that ncu itself may have, beside the candidate's."""
 
+Begin = Callable[[Path], "Counting"]
+
 
 class Counting:
     """ncu, and the worker in it. Starting takes seconds, in which other things may be done."""
 
-    def __init__(self, program: Path, harness: Path, limits: LimitSettings, threads: int, held: ExitStack) -> None:
-        """Start `program`, an ncu; `held` ends it. Raises NcuError if it cannot be started."""
-        name = held.enter_context(tempfile.TemporaryDirectory(prefix="ncu-", dir=lane.runtime_folder()))
-        self._held = held
+    def __init__(self, program: Path, harness: Path, limits: LimitSettings, threads: int) -> None:
+        """Start `program`, an ncu. Raises NcuError if it cannot be started."""
+        self.program = program
         self._limits = replace(limits, processes=limits.processes + _OWN_PROCESSES)
-        self._home, self._log = Path(name, "home"), Path(name, "log.csv")
-        self._home.mkdir()
-        self._listener = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        self._listener.bind(f"{name}/socket")
-        self._listener.listen(1)
-        target = [sys.executable, "-m", "evaluation.profile.target", f"{name}/socket", str(self._home), str(harness)]
-        order = ncu.command(program, self._log, metrics.asked(), target)
-        self._process, self._output_fd = _started(order, name, threads)
-        held.callback(self._process.wait)
-        held.callback(_end, self._process)
+        with ExitStack() as held:
+            name = held.enter_context(tempfile.TemporaryDirectory(prefix="ncu-", dir=lane.runtime_folder()))
+            self._home, self._log = Path(name, "home"), Path(name, "log.csv")
+            self._home.mkdir()
+            self._listener = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            self._listener.bind(f"{name}/socket")
+            self._listener.listen(1)
+            target = [
+                sys.executable,
+                "-m",
+                "evaluation.profile.target",
+                f"{name}/socket",
+                str(self._home),
+                str(harness),
+            ]
+            order = ncu.command(program, self._log, metrics.asked(), target)
+            self._process, self._output_fd = _started(order, name, threads)
+            held.callback(self._process.wait)
+            held.callback(_end, self._process)
+            self._held = held.pop_all()
+
+    def close(self) -> None:
+        """End it and whatever runs in it."""
+        self._held.close()
 
     def worker(self) -> Worker:
         """One that is ready to load a candidate; to be asked once. Raises NcuError if it does not come."""
@@ -84,6 +100,35 @@ class Counting:
         except ncu.NcuError as error:
             return error
         return otherwise
+
+
+class Ready:
+    """One Counting that was begun before it is asked for: most of its start is the import of torch."""
+
+    def __init__(self, begin: Begin) -> None:
+        """`begin` starts one with the ncu at a path, or raises NcuError."""
+        self._begin = begin
+        self._counting: Counting | None = None
+
+    def refill(self) -> None:
+        """Begin one unless there is one. What hinders it is said when it is taken."""
+        if self._counting is None:
+            with suppress(ncu.NcuError):
+                self._counting = self._begin(ncu.find())
+
+    def take(self) -> Counting:
+        """The one that is ready, else a new one; the caller closes it. Raises NcuError where there can be none."""
+        program = ncu.find()
+        if self._counting is not None and self._counting.program != program:
+            self.close()
+        counting, self._counting = self._counting, None
+        return counting or self._begin(program)
+
+    def close(self) -> None:
+        """End the one that nobody took."""
+        if self._counting is not None:
+            self._counting.close()
+            self._counting = None
 
 
 def _started(order: list[str], folder: str, threads: int) -> tuple[subprocess.Popen[bytes], int]:

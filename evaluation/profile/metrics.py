@@ -1,13 +1,13 @@
 """The counters that are asked of ncu, and the figures that come from them.
 
 Names are those that ncu's sections show (SpeedOfLight, Occupancy, WarpStateStats, ComputeWorkloadAnalysis and the
-roofline charts), for compute capability 8.0 to 12.0; not yet compared with `ncu --query-metrics`. One that a GPU does
-not have is left out by ncu or is `n/a`; what needs it is then absent. `t` is the duration of a kernel, sums are over
+roofline charts), for compute capability 8.0 to 12.0. One that a GPU does not have is left out by ncu or is `n/a`; what
+needs it is then absent. `t` is the duration of a kernel, sums are over
 the kernels of one forward, and a `mean` weighs each kernel by its duration.
 
 device_time_us              sum of gpu__time_duration.sum, one kernel after another, with cold caches
 kernel_launches             how many kernels ran; copies and fills by the driver are none
-dram_bytes                  sum of dram__bytes_read.sum + dram__bytes_write.sum
+dram_bytes                  sum of dram__bytes_read.sum + dram__bytes_write.sum, or what a GPU has in their place
 dram_gb_per_s               dram_bytes / device time
 dram_percent                mean of dram__throughput.avg.pct_of_peak_sustained_elapsed
 compute_percent             mean of sm__throughput.avg.pct_of_peak_sustained_elapsed: the busiest part of the SM
@@ -34,7 +34,8 @@ stall_*_percent             its share of all states' cycles, `selected` (issuing
 from __future__ import annotations
 
 TIME = "gpu__time_duration.sum"
-DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
+DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum"), ("dram__bytes_op_read.sum", "dram__bytes_op_write.sum")
+"""Counters to add up, the first of these ways that a GPU has: the second is that of compute capability 12.0."""
 DRAM_PERCENT = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
 COMPUTE_PERCENT = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 PIPES = {
@@ -52,13 +53,15 @@ SCALAR = {
     for precision, letter in (("fp64", "d"), ("fp32", "f"), ("half", "h"))
 }
 """Precision -> counter -> operations for each."""
+_PATH = "sm__ops_path_tensor_src_{}.sum"
 TENSOR = {
-    "fp64": ("sm__ops_path_tensor_src_fp64.sum",),
-    "tf32": ("sm__ops_path_tensor_src_tf32_dst_fp32.sum",),
-    "bf16": ("sm__ops_path_tensor_src_bf16_dst_fp32.sum",),
-    "fp16": ("sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_dst_fp32.sum"),
-    "fp8": ("sm__ops_path_tensor_src_fp8.sum",),
+    "fp64": ((_PATH.format("fp64"),),),
+    "tf32": ((_PATH.format("tf32_dst_fp32"),),),
+    "bf16": ((_PATH.format("bf16_dst_fp32"),),),
+    "fp16": ((_PATH.format("fp16"),), (_PATH.format("fp16_dst_fp16"), _PATH.format("fp16_dst_fp32"))),
+    "fp8": ((_PATH.format("fp8"),), (_PATH.format("fp8_dst_fp16"), _PATH.format("fp8_dst_fp32"))),
 }
+"""Precision -> counters to add up; the first of several ways that a GPU has: on compute capability 9.0 fp16 is one."""
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 THEORETICAL_OCCUPANCY = "sm__maximum_warps_per_active_cycle_pct"
 LIMITS = {
@@ -84,9 +87,9 @@ STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 def asked() -> list[str]:
     """Everything that is asked of ncu, in a fixed order."""
     return [
-        TIME, DRAM_READ, DRAM_WRITE, DRAM_PERCENT, COMPUTE_PERCENT, *PIPES.values(),
+        TIME, *(name for way in DRAM for name in way), DRAM_PERCENT, COMPUTE_PERCENT, *PIPES.values(),
         *(name for counters in SCALAR.values() for name in counters),
-        *(name for counters in TENSOR.values() for name in counters),
+        *(name for ways in TENSOR.values() for counters in ways for name in counters),
         OCCUPANCY, THEORETICAL_OCCUPANCY, *LIMITS.values(), L1_HIT, L2_HIT,
         *(form.format(operation) for form in (SECTORS, REQUESTS) for operation in ("ld", "st")),
         REGISTERS, BLOCK, GRID, *SHARED, ISSUED, *map(STALL.format, STATES),

@@ -57,15 +57,19 @@ def bottleneck(dram_percent: float, compute_percent: float, kernel_us: float) ->
 
 def _row(kernel: Kernel) -> ProfiledKernel:
     values = kernel.values
-    parts = [values.get(name) for name in (names.DRAM_READ, names.DRAM_WRITE)]
-    known = [part for part in parts if part is not None]
+    way = _possible(names.DRAM, [kernel])
     return ProfiledKernel(
         name=kernel.name,
         device_time_us=values[names.TIME] / 1e3,
-        dram_bytes=sum(known) if len(known) == len(parts) else None,
+        dram_bytes=sum(values[name] for name in way) if way else None,
         dram_percent=values.get(names.DRAM_PERCENT),
         compute_percent=values.get(names.COMPUTE_PERCENT),
     )
+
+
+def _possible(ways: Sequence[tuple[str, ...]], kernels: Sequence[Kernel]) -> tuple[str, ...] | None:
+    """The first list of counters that all these kernels have."""
+    return next((way for way in ways if all(name in kernel.values for kernel in kernels for name in way)), None)
 
 
 class _Figures:
@@ -82,7 +86,7 @@ class _Figures:
         self.metrics["device_time_us"] = self._seconds * 1e6
 
     def memory(self) -> None:
-        self._put("dram_bytes", [names.DRAM_READ, names.DRAM_WRITE], self._total)
+        self._put("dram_bytes", list(_possible(names.DRAM, self._kernels) or names.DRAM[0]), self._total)
         self._put("dram_percent", [names.DRAM_PERCENT], self._mean)
         self._put("compute_percent", [names.COMPUTE_PERCENT], self._mean)
         self._put("l1_hit_percent", [names.L1_HIT], self._mean)
@@ -103,9 +107,9 @@ class _Figures:
         for precision, factors in names.SCALAR.items():
             self._put(f"{precision}_flops", list(factors), self._scalar(factors))
         tensor: dict[str, float] = {}
-        for precision, counters in names.TENSOR.items():
+        for precision, ways in names.TENSOR.items():
             key = f"tensor_{precision}_flops"
-            self._put(key, list(counters), self._total)
+            self._put(key, list(_possible(ways, self._kernels) or ways[0]), self._total)
             if key in self.metrics:
                 tensor[precision] = self.metrics[key]
         self._dominant_pipe()

@@ -108,6 +108,7 @@ class _Bench(Pair[Arm]):
     candidate_s: list[float] = field(default_factory=list)
     rehearsals_s: list[float] = field(default_factory=list)
     echoes_s: list[float] = field(default_factory=list)
+    measured_s: float = 0.0
 
     def pair(self, calls: int) -> tuple[float, float]:
         """One block of each arm on the same inputs: wall seconds of reference and candidate."""

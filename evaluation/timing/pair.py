@@ -29,7 +29,6 @@ class Pair(Generic[AnyArm]):
     tickets: list[Ticket] = field(default_factory=list)
     """Of the last block."""
     started: float = field(default_factory=time.monotonic)
-    measured_s: float = 0.0
     calls: int = 0
     candidate_first: bool = field(default_factory=lambda: secrets.randbelow(2) == 1)
 

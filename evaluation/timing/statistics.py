@@ -22,7 +22,7 @@ PROCESS_SPREAD = 0.015
 """Standard deviation of log(time) ratios between two processes with the same code. Of 36 pairs of equal arms, on three
 problems and a busy machine, it was 2.2 %, of which about half is the noise of the blocks."""
 PROCESS_SPREAD_WEIGHT = 4
-"""How many observed process pairs that figure is worth beside those of the measurement itself."""
+"""How many observed process pairs that figure is worth beside those of the measurement itself: machines differ."""
 MIN_SAMPLES = 4
 """Samples whose range holds the median well enough (in 7 of 8 cases) to be an interval at all."""
 _Z = 1.96
@@ -59,18 +59,21 @@ def latency(samples_us: Sequence[float]) -> Latency:
 
 
 def speedup(
-    groups: Sequence[tuple[Sequence[float], Sequence[float]]], process_spread: float = PROCESS_SPREAD
+    groups: Sequence[tuple[Sequence[float], Sequence[float]]],
+    process_spread: float = PROCESS_SPREAD,
+    weight: int = PROCESS_SPREAD_WEIGHT,
 ) -> Interval:
     """Time of the reference over time of the candidate, all positive, in any one unit.
 
-    Each group is one pair of processes: the reference's block times and the candidate's, paired and in order. Raises
-    ValueError when a group's two lists differ in length.
+    Each group is one pair of processes: the reference's block times and the candidate's, paired and in order. `weight`:
+    how many observed process pairs `process_spread` is worth beside these. Raises ValueError when a group's two lists
+    differ in length.
     """
     medians = [median_interval(_log_ratios(reference, candidate)) for reference, candidate in groups]
     values = np.array([median.value for median in medians])
     scatter = float(((values - values.mean()) ** 2).sum())
-    degrees = PROCESS_SPREAD_WEIGHT + len(values) - 1
-    pooled = (PROCESS_SPREAD_WEIGHT * process_spread**2 + scatter) / degrees
+    degrees = weight + len(values) - 1
+    pooled = (weight * process_spread**2 + scatter) / degrees
     # Processes that visibly differ more than usual are not made to look usual.
     between = max(pooled, scatter / max(len(values) - 1, 1))
     process = _student(degrees) * math.sqrt(between / len(values))

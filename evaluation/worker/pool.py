@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.settings import LimitSettings
 from evaluation.worker.handle import Worker, Zygote
 
-_STARTED_TOGETHER = 5
+_STARTED_TOGETHER = 3
+"""More of them wait for each other in the driver, so that the first is ready no sooner than the last."""
 _PAUSES_S = (0.5, 2.0)
 
 
 class Pool:
-    """Keeps `size` workers ready; none are started while times are measured, as `refill` is called elsewhere."""
+    """Keeps workers ready. None are started while times are measured: `settle` comes before, `refill` after."""
 
-    def __init__(self, zygote: Zygote, limits: LimitSettings, size: int) -> None:
+    def __init__(self, zygote: Zygote, limits: LimitSettings) -> None:
         self._zygote = zygote
         self._limits = limits
-        self._size = size
         self._ready: list[Future[Worker]] = []
+        """In the order in which they were begun."""
         self._starters = ThreadPoolExecutor(_STARTED_TOGETHER, thread_name_prefix="worker-start")
 
-    def refill(self) -> None:
+    def refill(self, size: int) -> None:
         """Begin to start what is missing; returns at once."""
-        while len(self._ready) < self._size:
+        while len(self._ready) < size:
             self._ready.append(self._starters.submit(self._spawn))
 
-    def settle(self) -> None:
-        """Wait until none is being started any more."""
-        for future in self._ready:
-            future.exception()
+    def settle(self, needed: int) -> None:
+        """Wait until so many are ready and none is being started; the others are not begun."""
+        wait(self._ready[:needed])
+        kept = [future for future in self._ready if not future.cancel()]
+        wait(kept)
+        self._ready = kept
 
     def take(self) -> Worker:
         """The one that was begun first; a fresh one where none is. Raises EvaluatorError as `Zygote.spawn` does."""

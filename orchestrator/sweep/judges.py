@@ -12,6 +12,7 @@ from types import TracebackType
 
 from evaluation.client import Evaluator
 from evaluation.disassembly.kernel_code import Disassembly
+from evaluation.profile.rates import MeasuredRoofline
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Evaluation, Solution, Stage
 from problems.problem import Problem
@@ -69,6 +70,11 @@ class Judges:
         with self._borrowed(settings) as (judge, waited_s):
             found = judge.disassemble(problem, solution)
         return dataclasses.replace(found, evaluation=_with_wait(found.evaluation, waited_s))
+
+    def roofline(self, settings: EvaluationSettings) -> MeasuredRoofline:
+        """The GPU's, by a free judge."""
+        with self._borrowed(settings) as (judge, _):
+            return judge.roofline()
 
     def busy_s(self) -> float:
         """Seconds that judges were at work, summed over them, since the start."""
@@ -177,3 +183,7 @@ class SharedJudge:
     def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
         """See `Evaluator.disassemble`."""
         return self._judges.disassemble(self.settings, problem, solution)
+
+    def roofline(self) -> MeasuredRoofline:
+        """See `Evaluator.roofline`."""
+        return self._judges.roofline(self.settings)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from device_evaluations import MEAN, on_h200, profiled, waiting
 from agents.budget import Budget
 from agents.factory import TOOLS
 from agents.protocols import ToolCall, ToolResult
-from agents.settings import BudgetSettings
-from agents.tools.get_gpu_specs import cpu_result, gpu_result
+from agents.settings import AgentSettings, BudgetSettings
+from agents.tools.get_gpu_specs import cpu_result, facts_result, gpu_result
 from agents.tools.kernels import Kernels
 from agents.tools.result_text import bounded, built, compile_text, correctness_text, submit_text
 from agents.tools.toolbox import Toolbox
 from agents.trajectory import Trajectory
+from evaluation.device.facts import DeviceFacts, device_facts
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Evaluation, Stage, Status
 
@@ -114,7 +116,7 @@ def test_a_result_ends_with_an_id_that_stands_for_the_source(cell: Cell, traject
     assert (cell.path.parent / "solutions" / f"{kernel_id}.py").read_text() == "good"
 
 
-WITHOUT_VERDICT = ("get_gpu_specs", "static_check")
+WITHOUT_VERDICT = ("get_gpu_specs", "ert_roofline", "static_check")
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name not in WITHOUT_VERDICT])
@@ -160,7 +162,7 @@ def test_no_arguments_at_all_are_an_empty_object(cell: Cell, trajectory: Traject
 
 def test_an_unknown_tool_is_answered_with_the_known_ones(cell: Cell, trajectory: Trajectory) -> None:
     assert answer(cell, trajectory, call("rm")).text == (
-        "Unknown tool 'rm'. Available tools: get_gpu_specs, compile_kernel, run_correctness, "
+        "Unknown tool 'rm'. Available tools: get_gpu_specs, ert_roofline, compile_kernel, run_correctness, "
         "evaluate_kernel, profile_kernel, disassemble_kernel, static_check, submit_kernel"
     )
 
@@ -219,18 +221,110 @@ def test_specs_read_what_the_system_says(tmp_path: Path) -> None:
     assert "    L1 cache (data): 48 KiB\n    L2 cache (unified): 2048 KiB\n    SIMD: sse4_2 avx2 fma" in text
 
 
-def test_specs_of_a_gpu_are_what_its_driver_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 9.0, 143771, 1980, 3201, 580.159.04'\n")
-    smi.chmod(0o755)
-    assert gpu_result().text.splitlines()[:3] == [
-        "GPU specs for NVIDIA H200:",
-        "    compute capability: 9.0",
-        "    total memory (MiB): 143771",
-    ]
-    assert gpu_result().data["driver"] == "580.159.04"
-    smi.write_text("#!/bin/sh\nexit 9\n")
-    assert gpu_result() == ToolResult(
-        text="get_gpu_specs FAILED: nvidia-smi gave no answer (CalledProcessError).", ok=False
+FACTS = DeviceFacts(
+    name="NVIDIA H200",
+    uuid="GPU-01234567-89ab-cdef-0123-456789abcdef",
+    cuda_driver="13.0",
+    compute_capability=(9, 0),
+    total_memory_bytes=150_000_000_000,
+    sm_count=132,
+    sm_clock_khz=1_980_000,
+    memory_clock_khz=3_201_000,
+    memory_bus_bits=6144,
+    l2_bytes=60 * 2**20,
+    shared_bytes_per_sm=228 * 1024,
+    shared_bytes_per_block=48 * 1024,
+    shared_bytes_per_block_optin=227 * 1024,
+    registers_per_sm=65536,
+    max_threads_per_sm=2048,
+    max_threads_per_block=1024,
+    max_blocks_per_sm=32,
+    warp_threads=32,
+)
+
+
+def test_specs_of_a_gpu_are_its_vendors_and_its_drivers() -> None:
+    result = facts_result(FACTS)
+    assert (
+        result.ok
+        and result.text
+        == """\
+GPU specs for NVIDIA H200:
+  total memory (runtime): 150.0 GB
+  spec entry: H200 SXM
+    DRAM bandwidth: 4800 GB/s
+    peak FP64: 34 TFLOPS (ordinary cores)
+    peak FP32: 67 TFLOPS (ordinary cores)
+    peak TF32: 494.7 TFLOPS (tensor cores, dense)
+    peak FP16: 989.4 TFLOPS (tensor cores, dense)
+    peak BF16: 989.4 TFLOPS (tensor cores, dense)
+    peak FP8: 1978.9 TFLOPS (tensor cores, dense)
+    peak INT8: 1978.9 TOPS (tensor cores, dense)
+    source: NVIDIA H200 datasheet
+  from the driver:
+    compute capability: 9.0
+    SMs: 132
+    maximum SM clock: 1980 MHz
+    L2 cache: 61440 KiB
+    shared memory per SM: 228 KiB
+    shared memory per block: 48 KiB, 227 KiB on request
+    registers per SM: 65536 of 32 bits
+    threads per SM: 2048
+    threads per block: 1024
+    blocks per SM: 32
+    threads per warp: 32
+    DRAM bandwidth (derived): 4917 GB/s, 2 x 3201 MHz x 6144 bits
+    CUDA of the driver: 13.0"""
     )
+    assert result.data["peak FP16"] == "989.4 TFLOPS (tensor cores, dense)" and result.data["SMs"] == "132"
+
+
+def test_specs_of_a_gpu_that_no_table_has_are_its_drivers_alone() -> None:
+    result = facts_result(replace(FACTS, name="NVIDIA Unheard Of", memory_clock_khz=0))
+    lines = result.text.splitlines()
+    assert lines[2:4] == ["  no detailed spec entry for this GPU", "  from the driver:"]
+    assert "peak" not in result.text and "derived" not in result.text
+
+
+def test_specs_without_a_driver_are_a_failure_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = str(tmp_path / "libcuda.so.1")
+    monkeypatch.setattr("agents.tools.get_gpu_specs.device_facts", partial(device_facts, library=library))
+    assert gpu_result() == ToolResult(
+        text=f"get_gpu_specs FAILED: this machine has no NVIDIA driver ({library} does not load); run it on a machine "
+        "with a GPU.",
+        ok=False,
+    )
+
+
+def test_a_roofline_needs_a_gpu(cell: Cell, trajectory: Trajectory) -> None:
+    result = answer(cell, trajectory, call("ert_roofline"))
+    assert result.text == "ert_roofline FAILED: there is no GPU in this session; it needs device=cuda."
+    assert not result.ok
+
+
+def test_a_roofline_has_units_ridges_and_what_is_missing(cell: Cell, trajectory: Trajectory) -> None:
+    cell.judge.settings = EvaluationSettings(device="cuda")
+    result = answer(cell, trajectory, call("ert_roofline"))
+    how = "best of 5 medians, 40 calls, spread 1.2 %"
+    assert result.ok and result.text.splitlines()[:-2] == [
+        "ert_roofline PASSED: empirical roofline benchmarks complete.",
+        "=== Empirical Roofline Model ===",
+        "Device: NVIDIA Test",
+        "Measured Bandwidth:",
+        f"  L2 read        7123 GB/s  (working set: 20480 KB; {how})",
+        f"  DRAM read      4400 GB/s  (working set: 2097152 KB; {how})",
+        f"  DRAM copy      4000 GB/s  (working set: 2097152 KB; {how})",
+        "Measured Compute Throughput (dense products of square matrices):",
+        f"  FP32         51.0 TFLOPS  (rows: 4096; {how})",
+        f"  FP16        701.8 TFLOPS  (rows: 8192; {how})",
+        f"  INT8         1300.0 TOPS  (rows: 8192; {how})",
+        "  FP8: not measured, torch refused: not here",
+        "Ridge point (FP32): 11.6 FLOPs/byte",
+        "Ridge point (FP16): 159.5 FLOPs/byte",
+        "Ridge point (INT8): 295.5 operations/byte",
+    ]
+    assert result.data["DRAM read"] == "4400 GB/s" and result.data["INT8"] == "1300.0 TOPS"
+
+
+def test_a_roofline_is_offered_to_those_alone_that_name_it() -> None:
+    assert "ert_roofline" in TOOLS and "ert_roofline" not in AgentSettings().tools

@@ -72,6 +72,19 @@ def test_the_judges_clock_takes_the_place_of_spans_that_say_much_less(span_us):
     assert np.median(found.samples_us()[1]) == pytest.approx(100, abs=1)
 
 
+def test_equal_arms_are_equal_where_the_candidates_events_are_forged():
+    found = bench(3.5, 3.5, span_us=0.0)
+    assert found.forged
+    ours, theirs = found.samples_us()
+    assert np.median(ours) / np.median(theirs) == pytest.approx(1, abs=0.02)
+
+
+def test_honest_work_in_several_streams_is_believed():
+    """The judge's clock says 2.5 us more of it."""
+    found = bench(9.1, 9.1, span_us=6.6 + EVENTS_US)
+    assert not found.forged
+
+
 @pytest.mark.parametrize("span_us", [0.0, 1e-300, 9e7])
 def test_times_are_positive_and_finite_whatever_the_candidate_says(span_us):
     found = bench(4.0, 4.0, span_us=span_us, beyond_us=0.0)

@@ -1,6 +1,7 @@
 """Inputs, oracle and comparison where all tensors are on a GPU. Needs torch, numpy, pytest and yaml alone."""
 
 import contextlib
+import gc
 import math
 import random
 
@@ -55,6 +56,7 @@ def devices(nest):
 @contextlib.contextmanager
 def memory_for(more_bytes):
     """No more than this beside what is allocated."""
+    gc.collect()
     torch.cuda.empty_cache()
     allowed = torch.cuda.memory_allocated() + more_bytes
     torch.cuda.set_per_process_memory_fraction(allowed / torch.cuda.get_device_properties(0).total_memory)

@@ -20,6 +20,7 @@ from agents.tools.toolbox import Toolbox
 from agents.trajectory import Trajectory
 from agents.window import room_tokens
 from evaluation.disassembly.kernel_code import Disassembly, KernelCode
+from evaluation.profile.rates import MeasuredRoofline, Rate
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Correctness, Draw, Evaluation, Fault, Latency, Solution, Stage, Status, Timing
 from problems.problem import Problem
@@ -95,6 +96,27 @@ def verdict(source: str, stage: Stage) -> Evaluation:
     return Evaluation(status=status, stage=stage, correctness=correctness(), timing=timing, wall_s={"queue": 0.0})
 
 
+def rate(per_s: float, size: int) -> Rate:
+    return Rate(per_s=per_s, spread=0.0123, rounds=5, calls=40, size=size)
+
+
+ROOFLINE = MeasuredRoofline(
+    device_name="NVIDIA Test",
+    uuid="GPU-01234567-89ab-cdef-0123-456789abcdef",
+    torch="2.11.0",
+    driver="580.65.06",
+    bandwidths={
+        "dram_copy": rate(4.0e12, 2**31),
+        "dram_read": rate(4.4e12, 2**31),
+        "l2_read": rate(7.123e12, 20 * 2**20),
+    },
+    operations={"int8": rate(1.3e15, 8192), "fp32": rate(51.04e12, 4096), "fp16": rate(701.8e12, 8192)},
+    absent={"fp8": "torch refused: not here"},
+    wall_s=2.0,
+)
+"""A measurement as a judge would give it; the figures are made up."""
+
+
 class JudgeDouble:
     """Stands where evaluation.client.Evaluator is, at the boundary of the judge's process; `asked` is its log."""
 
@@ -112,6 +134,9 @@ class JudgeDouble:
         found = self.evaluate(problem, solution, Stage.BUILD)
         absent = "" if self.kernels else "the module has no native build"
         return Disassembly(evaluation=found, kernels=self.kernels, kernels_total=len(self.kernels), absent=absent)
+
+    def roofline(self) -> MeasuredRoofline:
+        return ROOFLINE
 
 
 def call(name: str, *, id: str = "c", **arguments: Any) -> ToolCall:

@@ -4,14 +4,14 @@ import os
 import stat
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from evaluation.profile import metrics, ncu
 from evaluation.profile.arm import ProfileArm
-from evaluation.profile.counted import Counting
+from evaluation.profile.counted import Counting, Ready
 from evaluation.settings import LimitSettings
 
 NCU_OUTPUT = Path(__file__).parents[2] / "data" / "ncu"
@@ -25,13 +25,13 @@ def output(name):
 def test_kernels_are_read_in_order_with_their_values():
     first, second = ncu.parse(output("two"))
     assert (first.name, second.name) == ("reduce(float *, int)", "gemm(half *, half *, float *)")
-    assert first.values[metrics.TIME] == 2000 and second.values[metrics.DRAM_WRITE] == 4000
+    assert first.values[metrics.TIME] == 2000 and second.values[metrics.DRAM[0][1]] == 4000
 
 
 def test_what_a_device_has_not_is_missing_and_not_zero():
     first, second = ncu.parse(output("two"))
     assert metrics.L1_HIT not in first.values and second.values[metrics.L1_HIT] == 40
-    assert metrics.TENSOR["fp8"][0] not in second.values
+    assert metrics.TENSOR["fp8"][0][0] not in second.values
 
 
 def test_numbers_with_separators_are_numbers():
@@ -49,13 +49,13 @@ def test_times_are_nanoseconds_whatever_the_unit(unit, text, value):
 
 
 def test_bytes_are_bytes_whatever_the_unit():
-    lines = f'"ID","Kernel Name","{metrics.DRAM_READ}"\n"","","Mbyte"\n"0","k","1.5"\n'
-    assert ncu.parse(lines)[0].values[metrics.DRAM_READ] == 1.5e6
+    lines = f'"ID","Kernel Name","{metrics.DRAM[0][0]}"\n"","","Mbyte"\n"0","k","1.5"\n'
+    assert ncu.parse(lines)[0].values[metrics.DRAM[0][0]] == 1.5e6
 
 
 def test_an_unknown_unit_of_what_counts_is_refused():
-    lines = f'"ID","Kernel Name","{metrics.DRAM_READ}"\n"","","sector"\n"0","k","1"\n'
-    assert ncu.parse(lines)[0].values[metrics.DRAM_READ] == 1
+    lines = f'"ID","Kernel Name","{metrics.DRAM[0][0]}"\n"","","sector"\n"0","k","1"\n'
+    assert ncu.parse(lines)[0].values[metrics.DRAM[0][0]] == 1
     with pytest.raises(ncu.NcuError, match="unknown unit, furlong"):
         ncu.parse(lines.replace("sector", "furlong"))
 
@@ -120,8 +120,7 @@ os.wait()
 
 def test_a_worker_in_it_loads_a_candidate_and_its_end_gives_the_counters(tmp_path):
     found = program(tmp_path, RUN_A_WORKER + f"log.write_text(Path({str(NCU_OUTPUT / 'copy.csv')!r}).read_text())\n")
-    with ExitStack() as held:
-        counting = Counting(found, Path("/none"), LIMITS, 1, held)
+    with closing(Counting(found, Path("/none"), LIMITS, 1)) as counting:
         worker = counting.worker()
         arm = ProfileArm(worker, LIMITS, lambda request: pytest.fail(f"asked to build {request.name}"))
         arm.load("class ModelNew: pass", "ModelNew")
@@ -137,15 +136,15 @@ def test_a_worker_in_it_loads_a_candidate_and_its_end_gives_the_counters(tmp_pat
     ],
 )
 def test_one_that_ends_at_once_is_told_of(tmp_path, body, reason):
-    with ExitStack() as held, pytest.raises(ncu.NcuError, match=reason):
-        Counting(program(tmp_path, body), Path("/none"), LIMITS, 1, held).worker()
+    with closing(Counting(program(tmp_path, body), Path("/none"), LIMITS, 1)) as counting:
+        with pytest.raises(ncu.NcuError, match=reason):
+            counting.worker()
 
 
 def test_one_that_does_not_end_is_killed_with_all_below_it(tmp_path, monkeypatch):
     monkeypatch.setattr("evaluation.profile.counted._WRITE_LIMIT_S", 0.5)
     body = RUN_A_WORKER + f"Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\nimport time\ntime.sleep(60)\n"
-    with ExitStack() as held:
-        counting = Counting(program(tmp_path, body), Path("/none"), LIMITS, 1, held)
+    with closing(Counting(program(tmp_path, body), Path("/none"), LIMITS, 1)) as counting:
         worker = counting.worker()
         with pytest.raises(ncu.NcuError, match="did not end"):
             counting.kernels(worker)
@@ -158,5 +157,36 @@ def test_one_that_does_not_end_is_killed_with_all_below_it(tmp_path, monkeypatch
 
 
 def test_a_program_that_cannot_be_started_is_told_of(tmp_path):
-    with ExitStack() as held, pytest.raises(ncu.NcuError, match="cannot be started"):
-        Counting(tmp_path / "nothing", Path("/none"), LIMITS, 1, held)
+    with pytest.raises(ncu.NcuError, match="cannot be started"):
+        Counting(tmp_path / "nothing", Path("/none"), LIMITS, 1)
+
+
+def test_one_that_is_ready_is_taken_unless_another_ncu_is_meant(tmp_path, monkeypatch):
+    places = [tmp_path / name for name in "ab"]
+    for place in places:
+        place.mkdir()
+        program(place, "import time\ntime.sleep(60)\n")
+    monkeypatch.setenv("PATH", str(places[0]), prepend=":")
+    ready = Ready(lambda found: Counting(found, Path("/none"), LIMITS, 1))
+    with closing(ready):
+        ready.refill()
+        ready.refill()
+        with closing(ready.take()) as first, closing(ready.take()) as second:
+            assert first is not second and first.program == second.program == places[0] / "ncu"
+        ready.refill()
+        monkeypatch.setenv("PATH", str(places[1]), prepend=":")
+        with closing(ready.take()) as other:
+            assert other.program == places[1] / "ncu"
+
+
+def test_what_hinders_one_from_being_ready_is_said_when_it_is_taken(tmp_path):
+    def refused(found):
+        raise ncu.NcuError(f"{found.name} is not for us")
+
+    program(tmp_path, "")
+    ready = Ready(refused)
+    ready.refill()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", str(tmp_path), prepend=":")
+        with pytest.raises(ncu.NcuError, match="not for us"):
+            ready.take()

@@ -84,7 +84,7 @@ def test_operations_are_counted_by_precision(copy, two):
 
 def test_what_ncu_did_not_give_is_absent_with_its_name(two):
     assert "l1_hit_percent" not in two.metrics and names.L1_HIT in two.absent["l1_hit_percent"]
-    assert names.TENSOR["fp8"][0] in two.absent["tensor_fp8_flops"]
+    assert names.TENSOR["fp8"][0][0] in two.absent["tensor_fp8_flops"]
     assert "load_sectors_per_request" not in two.metrics and "no load" in two.absent["load_sectors_per_request"]
 
 
