@@ -19,13 +19,16 @@ from agents.scaffolds.single_turn import SingleTurn
 from agents.scaffolds.text import EVALUATE, SUBMIT
 from agents.scaffolds.tool_loop import ToolLoop
 from agents.session import Session
-from agents.settings import AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
+from agents.settings import TOOL_SETS, AgentKind, AgentSettings, ModelKind, ModelSettings, SessionSettings
 from agents.tools.compile_kernel import CompileKernel
+from agents.tools.disassemble_kernel import DisassembleKernel
 from agents.tools.ert_roofline import ErtRoofline
 from agents.tools.evaluate_kernel import EvaluateKernel
 from agents.tools.get_gpu_specs import GetGpuSpecs
 from agents.tools.kernels import Kernels
+from agents.tools.profile_kernel import ProfileKernel
 from agents.tools.run_correctness import RunCorrectness
+from agents.tools.static_check import StaticCheck
 from agents.tools.submit_kernel import SubmitKernel
 from agents.tools.toolbox import ALWAYS_POSSIBLE, Toolbox
 from agents.trajectory import Trajectory
@@ -47,6 +50,9 @@ TOOLS: dict[str, Callable[[Kernels, EvaluationSettings], Tool]] = {
     "compile_kernel": lambda kernels, _: CompileKernel(kernels),
     "run_correctness": lambda kernels, evaluation: RunCorrectness(kernels, _draws(kernels, evaluation)),
     "evaluate_kernel": lambda kernels, evaluation: EvaluateKernel(kernels, _draws(kernels, evaluation)),
+    "profile_kernel": lambda kernels, judged: ProfileKernel(kernels, _draws(kernels, judged), judged.device),
+    "disassemble_kernel": lambda kernels, evaluation: DisassembleKernel(kernels, evaluation.device),
+    "static_check": lambda kernels, _: StaticCheck(kernels),
     "submit_kernel": lambda kernels, evaluation: SubmitKernel(kernels, _draws(kernels, evaluation)),
 }
 
@@ -71,6 +77,10 @@ def transcript_path(settings: ModelSettings, problem: Problem) -> Path:
 
 def check_tools(agent: AgentSettings) -> None:
     """Raise AgentConfigError for tools that there are not, and for those that this kind of agent cannot offer."""
+    if not isinstance(agent.tools, list) or not all(isinstance(name, str) for name in agent.tools):
+        raise AgentConfigError(
+            f"agent.tools cannot be {agent.tools!r}: it takes {', '.join(TOOL_SETS)}, or a list of tools such as [a,b]"
+        )
     for name in agent.tools:
         if name not in TOOLS:
             raise AgentConfigError(f"agent.tools names {name!r}, which is unknown; valid are {', '.join(TOOLS)}")

@@ -4,8 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 RUNTIME_ONLY = {"identity": False}
+
+TOOL_SETS = {
+    "default": ("get_gpu_specs", "compile_kernel", "run_correctness", "submit_kernel"),
+    "all": (
+        "get_gpu_specs",
+        "ert_roofline",
+        "compile_kernel",
+        "run_correctness",
+        "evaluate_kernel",
+        "profile_kernel",
+        "disassemble_kernel",
+        "static_check",
+        "submit_kernel",
+    ),
+}
+"""Tools by the name of their set; `all` has those of agents.factory.TOOLS, in its order."""
+
+
+def tool_set_of(names: Any) -> Any:
+    """The name of the set that a list of tools is, the list itself where it is none."""
+    return next((name for name, tools in TOOL_SETS.items() if names == list(tools)), names)
 
 
 class ModelKind(Enum):
@@ -132,10 +154,9 @@ class AgentSettings:
 
     name: str = ""
     kind: AgentKind = AgentKind.tool_loop
-    tools: list[str] = field(
-        default_factory=lambda: ["get_gpu_specs", "compile_kernel", "run_correctness", "submit_kernel"]
-    )
-    """What the model may call; empty for agents whose models answer in text."""
+    tools: Any = field(default="default", metadata={"takes": "default, all, or a list of tools such as [a,b]"})
+    """What the model may call: the name of a set, or a list; empty for agents whose models answer in text. A set's
+    name becomes its list at once, so that both are the same settings; `agents.factory.check_tools` holds the type."""
     prompt: str = "default"
     """Folder under agents/prompts/ with system.md and problem.md; the hash of its files is part of the identity."""
     persona: str = "expert"
@@ -148,6 +169,10 @@ class AgentSettings:
     """Replies in a row without a tool call, or without a kernel, that end a conversation as FORMAT_ERROR."""
     best_of_n: BestOfNSettings = field(default_factory=BestOfNSettings)
     evolve: EvolveSettings = field(default_factory=EvolveSettings)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tools, str) and self.tools in TOOL_SETS:
+            self.tools = list(TOOL_SETS[self.tools])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Protocol
 
 import evaluation
+from evaluation.disassembly.kernel_code import Disassembly
 from evaluation.errors import EvaluatorError
 from evaluation.profile.rates import MeasuredRoofline
 from evaluation.sandbox.sandbox import clean_environment
@@ -33,6 +34,10 @@ class Evaluates(Protocol):
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """See `Evaluator.evaluate`."""
+        ...
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """See `Evaluator.disassemble`."""
         ...
 
     def roofline(self) -> MeasuredRoofline:
@@ -75,6 +80,14 @@ class Evaluator:
         Raises EvaluatorError as `evaluate` does, and where the settings' device is the CPU.
         """
         return from_plain(MeasuredRoofline, self._answered({"kind": "roofline"})["roofline"])
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """The machine code of the solution's native builds, which are built where they are not in the cache.
+
+        Raises EvaluatorError as `evaluate` does.
+        """
+        request = {"kind": "disassemble", "problem": to_plain(problem), "solution": to_plain(solution)}
+        return from_plain(Disassembly, self._answered(request)["disassembly"])
 
     def close(self) -> None:
         """End the server and all that it holds."""

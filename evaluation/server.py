@@ -1,9 +1,9 @@
 """A judge behind pipes, `python -m evaluation.server CACHE_DIR`: one JSON object a line in, one a line out.
 
-First line in: the settings. Then {"id", "problem", "solution", "stage"}; the answer is {"id", "evaluation"}. Or {"id",
-"kind": "roofline"}; the answer is {"id", "roofline"}. Either may be answered by {"id", "error"} for a fault of the
-evaluator, with "lost" where this process can judge nothing any more. The other end is this project's own client; no
-candidate can write here.
+First line in: the settings. Then {"id", "problem", "solution", "stage"}, answered by {"id", "evaluation"}; the same
+with "kind": "disassemble" for the stage, answered by {"id", "disassembly"}; or {"id", "kind": "roofline"}, answered by
+{"id", "roofline"}. Any may be answered by {"id", "error"} for a fault of the evaluator, with "lost" where this process
+can judge nothing any more. The other end is this project's own client; no candidate can write here.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ def _found(judge: Judge, request: dict[str, Any]) -> dict[str, Any]:
         return {"roofline": to_plain(judge.roofline())}
     problem = from_plain(Problem, request["problem"])
     solution = from_plain(Solution, request["solution"])
+    if request.get("kind") == "disassemble":
+        return {"disassembly": to_plain(judge.disassemble(problem, solution))}
     return {"evaluation": to_plain(judge.evaluate(problem, solution, Stage(request["stage"])))}
 
 

@@ -10,7 +10,9 @@ from agents.protocols import ToolResult
 from agents.tools.result_text import kernel_id_line
 from agents.trajectory import Trajectory
 from evaluation.client import Evaluates
-from evaluation.verdict import Evaluation, Solution, Stage, Status
+from evaluation.disassembly.kernel_code import Disassembly
+from evaluation.serialize import from_plain
+from evaluation.verdict import Evaluation, Profile, Solution, Stage, Status
 from problems.problem import Problem, ProblemError
 
 KERNEL_PARAMETERS: dict[str, Any] = {
@@ -47,17 +49,36 @@ class Kernels:
 
         Raises ArgumentFault for arguments that name no kernel, ProblemError when the problem itself is at fault.
         """
+        source, sha256 = self.kept(arguments)
+        evaluation = self.evaluator.evaluate(self.problem, self._solution(source), stage)
+        return self._result(evaluation, describe(evaluation), sha256, ok=evaluation.status.correct)
+
+    def disassemble(self, arguments: dict[str, Any], describe: Callable[[Disassembly], str]) -> ToolResult:
+        """Build the kernel in `arguments` and take it apart. Raises as `judge` does."""
+        source, sha256 = self.kept(arguments)
+        found = self.evaluator.disassemble(self.problem, self._solution(source))
+        return self._result(found.evaluation, describe(found), sha256, ok=not found.absent)
+
+    def kept(self, arguments: dict[str, Any]) -> tuple[str, str]:
+        """The source in `arguments` and its SHA-256, kept beside the trajectory. Raises ArgumentFault."""
         source = self._source(arguments)
-        sha256 = self.trajectory.keep(source)
-        evaluation = self.evaluator.evaluate(self.problem, Solution(source=source, language=self.language), stage)
+        return source, self.trajectory.keep(source)
+
+    def last_profile(self) -> tuple[str, Profile] | None:
+        """SHA-256 of the kernel that the session profiled last, and its profile; None before the first."""
+        for event in reversed(self.trajectory.events):
+            if event["kind"] == "tool_result" and (event["result"]["evaluation"] or {}).get("profile"):
+                return event["solution_sha256"], from_plain(Profile, event["result"]["evaluation"]["profile"])
+        return None
+
+    def _solution(self, source: str) -> Solution:
+        return Solution(source=source, language=self.language)
+
+    def _result(self, evaluation: Evaluation, text: str, sha256: str, *, ok: bool) -> ToolResult:
         if evaluation.status is Status.INVALID_PROBLEM:
             raise ProblemError(f"{self.problem.name} cannot be judged: {evaluation.message}")
-        return ToolResult(
-            text=f"{describe(evaluation)}\n{kernel_id_line(sha256)}",
-            ok=evaluation.status.correct,
-            evaluation=evaluation,
-            solution_sha256=sha256,
-        )
+        text = f"{text}\n{kernel_id_line(sha256)}"
+        return ToolResult(text=text, ok=ok, evaluation=evaluation, solution_sha256=sha256)
 
     def _source(self, arguments: dict[str, Any]) -> str:
         given = {name: value for name, value in arguments.items() if name in KERNEL_PARAMETERS["properties"] and value}

@@ -10,6 +10,9 @@ from evaluation.verdict import Correctness, Evaluation, Latency, Stage, Status, 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+UNSETTLED = "Note: the clock did not settle; take the runtime as rough."
+
+
 def bounded(text: str, limit_chars: int) -> str:
     """`text` without terminal escapes and control characters; if longer than the limit, its head and its tail."""
     text = _ESCAPES.sub("", text)
@@ -54,18 +57,28 @@ def correctness_text(evaluation: Evaluation, draws: int) -> str:
 
 def submit_text(evaluation: Evaluation, draws: int, tool: str = "submit_kernel") -> str:
     """Result of submit_kernel and evaluate_kernel. Times are the candidate's alone."""
-    if not built(evaluation):
-        return f"{tool} FAILED: kernel did not compile.\n{evaluation.message}"
-    trials = _trials(evaluation, draws)
-    if not evaluation.status.correct or evaluation.correctness is None:
-        return _lines(f"{tool} FAILED: correctness check did not pass ({trials} trials).", evaluation)
-    lines = [f"{tool} PASSED: {trials} correctness trials all passed."]
+    if not built(evaluation) or not evaluation.status.correct or evaluation.correctness is None:
+        return failure_text(evaluation, draws, tool)
+    lines = [f"{tool} PASSED: {_trials(evaluation, draws)} correctness trials all passed."]
     if evaluation.timing is not None:
-        lines += _runtime_lines(evaluation.timing)
+        lines += runtime_lines(evaluation.timing)
     lines.append(_precision_line(evaluation.correctness))
     if evaluation.status is Status.UNSTABLE_TIMING:
-        lines.append("Note: the clock did not settle; take the runtime as rough.")
+        lines.append(UNSETTLED)
     return "\n".join(lines)
+
+
+def failure_text(evaluation: Evaluation, draws: int, tool: str) -> str:
+    """Of a kernel that did not build, or was found wrong, by a tool that wants it right."""
+    if not built(evaluation):
+        return f"{tool} FAILED: kernel did not compile.\n{evaluation.message}"
+    first = f"{tool} FAILED: correctness check did not pass ({_trials(evaluation, draws)} trials)."
+    return _lines(first, evaluation)
+
+
+def needs_gpu_text(tool: str) -> str:
+    """Of a tool that tells about a GPU, in a session without one."""
+    return f"{tool} FAILED: it needs device=cuda, and the kernels of this session run on the CPU."
 
 
 def _trials(evaluation: Evaluation, draws: int) -> str:
@@ -89,7 +102,8 @@ def _precision_line(found: Correctness) -> str:
     )
 
 
-def _runtime_lines(timing: Timing) -> list[str]:
+def runtime_lines(timing: Timing) -> list[str]:
+    """Of the candidate alone; the first line is the runtime itself."""
     plain = timing.end_to_end
     kind = "" if plain is None else " (device time)"
     lines = [f"Kernel runtime: {timing.candidate.median_us:.2f} μs{kind}", f"Runtime stats: {_stats(timing.candidate)}"]

@@ -69,6 +69,11 @@ class Builder:
             reply = _failure(request, "", f"{error}")
         return replace(reply, wall_s=time.monotonic() - start)
 
+    def library(self, key: str) -> Path | None:
+        """The shared object of a build that was a success, by `BuildReply.key`; None where the cache has lost it."""
+        found = self._cache.get(key)
+        return None if found is None else found[1]
+
     def stats(self) -> CacheStats:
         """Size of the cache, and how often it had the answer."""
         return self._cache.stats()

@@ -25,7 +25,7 @@ from pathlib import Path
 FILE_BYTES_MAX = 512 * 2**20
 """Largest file that a compile may write."""
 OUTPUT_BYTES_MAX = 256 * 1024
-"""Bytes of a compiler's messages that are kept; the first ones."""
+"""Bytes of a compiler's messages that are kept."""
 _POLL_S = 0.02
 _KILLED = re.compile(
     r"^\S+: fatal error: Killed signal terminated program|^nvcc error +: '\S+' died due to signal 9\b", re.MULTILINE
@@ -72,6 +72,8 @@ class Compartment:
     memory_bytes: int
     deadline: float
     """On time.monotonic()'s clock; all processes of one build share it."""
+    output_bytes: int = OUTPUT_BYTES_MAX
+    """Of what each process prints, the first that are kept."""
 
     def run(self, command: Sequence[str]) -> Completed:
         """Run `command` in the folder until it ends or the deadline passes.
@@ -96,7 +98,7 @@ class Compartment:
             with _killed_afterwards(process):
                 ended = self._wait(process)
             output.seek(0)
-            text = output.read(OUTPUT_BYTES_MAX).decode(errors="replace")
+            text = output.read(self.output_bytes).decode(errors="replace")
         return Completed(
             returncode=process.returncode if process.returncode is not None else -signal.SIGKILL,
             output=text,

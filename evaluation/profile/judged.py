@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 import traceback
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 import torch
 
+from evaluation.disassembly.kernel_code import Disassembly
+from evaluation.disassembly.objects import disassembled
 from evaluation.errors import EvaluatorError, JudgeLost
 from evaluation.profile.brief import without
 from evaluation.profile.rates import MeasuredRoofline
@@ -20,14 +23,23 @@ from evaluation.verdict import Evaluation, Profile, Solution, Stage
 from problems.problem import Problem
 
 
-class BesideVerdicts:
+class BesideVerdicts(ABC):
     """What a judge tells beside verdicts; nothing of it is part of one."""
 
     _tools: Tools
 
+    @abstractmethod
+    def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
+        """The verdict."""
+
     def profile(self, problem: Problem, solution: Solution) -> Profile:
         """What a solution that is right does with the device; outside of all timing. Raises as `evaluate` does."""
         return profile(self._tools, problem, solution)
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """What its native builds hold for the GPU; they are built, or found in the cache. Raises as `evaluate` does."""
+        built = self.evaluate(problem, solution, Stage.BUILD)
+        return disassembled(built, self._tools.builder.library, self._tools.settings.limits)
 
     def roofline(self) -> MeasuredRoofline:
         """What this GPU was measured to do at most, now or before. Raises EvaluatorError, on a CPU always."""

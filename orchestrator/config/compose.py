@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from orchestrator.config.fields import check_ranges, choices, describe, find_key
+from orchestrator.config.fields import check_ranges, choices, find_key
 from orchestrator.settings import ConfigError, RootSettings
 
 T = TypeVar("T")
@@ -51,14 +51,15 @@ class Composer:
         assign(node, group, values)
         return materialise(node, group, cls)
 
-    def changed(self, group: str, option: str, settings: Any, keys: Iterable[str]) -> dict[str, Any]:
+    def changed(self, group: str, option: str, settings: Any, keys: Collection[str]) -> dict[str, Any]:
         """Those of the dotted keys whose value in `settings` is not the option's own, with that value."""
-        node, found = self.node(group, option), {}
+        if not keys:
+            return {}
+        own, found = self.settings(group, option, {}, type(settings)), {}
         for key in keys:
-            path = key.removeprefix(f"{group}.")
-            value = attrgetter(path)(settings)
-            if OmegaConf.select(node, path) != value:
-                found[key] = value
+            path = attrgetter(key.removeprefix(f"{group}."))
+            if path(own) != path(settings):
+                found[key] = path(settings)
         return found
 
     def options(self, group: str) -> list[str]:
@@ -120,7 +121,7 @@ def assign(node: DictConfig, section: str, values: Mapping[str, Any]) -> None:
         try:
             OmegaConf.update(node, key.removeprefix(f"{section}."), value, merge=True)
         except OmegaConfBaseException as error:
-            raise ConfigError(f"{key} cannot be {value!r}: it takes {describe(find_key(key).hint)}") from error
+            raise ConfigError(f"{key} cannot be {value!r}: it takes {find_key(key).takes}") from error
 
 
 def materialise(node: DictConfig, section: str, cls: type[T]) -> T:
@@ -170,4 +171,4 @@ def _key_sentence(error: OmegaConfBaseException) -> str:
     if isinstance(error, (ConfigKeyError, ConfigAttributeError)) and dataclasses.is_dataclass(error.object_type):
         names = [item.name for item in dataclasses.fields(error.object_type)]
         return f"there is no key {error.full_key} {choices(str(error.key), names)}"
-    return f"{error.full_key} takes {describe(find_key(str(error.full_key)).hint)}"
+    return f"{error.full_key} takes {find_key(str(error.full_key)).takes}"

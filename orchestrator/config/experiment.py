@@ -18,7 +18,7 @@ from evaluation.serialize import to_plain
 from evaluation.settings import EvaluationSettings
 from orchestrator.cell import canonical_json
 from orchestrator.config.compose import Composer, composer
-from orchestrator.config.fields import RESERVED_NAMES, describe, find_key, require_safe_name, section_of
+from orchestrator.config.fields import RESERVED_NAMES, find_key, require_safe_name, section_of
 from orchestrator.config.grammar import Axis, Declared, declared, parse_grid, parse_overrides
 from orchestrator.config.grid import Grid, build_grid
 from orchestrator.config.options import CLASSES, Option, group_values, option_names
@@ -176,7 +176,7 @@ def _check_axes(grid: Declared) -> None:
         if section_of(axis.key) not in CLASSES:
             raise ConfigError(f"{axis.key} has one value for the whole experiment, it cannot be an axis of sweep")
         if any(isinstance(value, Glob) for value in axis.values):
-            raise ConfigError(f"{axis.key} takes {describe(key.hint)}; glob(...) chooses among problems and options")
+            raise ConfigError(f"{axis.key} takes {key.takes}; glob(...) chooses among problems and options")
         if not key.identity and (len(axis.values) > 1 or axis.key not in grid.axes):
             raise ConfigError(f"{axis.key} changes no result, so it has one value for the whole experiment")
 

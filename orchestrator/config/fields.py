@@ -26,6 +26,8 @@ class Key:
     name: str
     hint: Any
     identity: bool
+    takes: str
+    """What it takes, in words."""
 
 
 def find_key(name: str) -> Key:
@@ -43,14 +45,14 @@ def find_key(name: str) -> Key:
             names = [*fields] if section else [*fields, "experiment"]
             raise ConfigError(f"{where} {part!r} {choices(part, names)}")
         identity = identity and fields[part].metadata.get("identity", True)
-        hint = get_type_hints(owner)[part]
+        hint, takes = get_type_hints(owner)[part], fields[part].metadata.get("takes")
         owner = hint if dataclasses.is_dataclass(hint) else None
         if owner is None and depth < len(parts) - 1:
-            raise ConfigError(f"{'.'.join(parts[: depth + 1])} holds {describe(hint)}, not further keys")
+            raise ConfigError(f"{'.'.join(parts[: depth + 1])} holds {takes or describe(hint)}, not further keys")
     if owner is not None:
         keys = ", ".join(f"{name}.{item.name}" for item in dataclasses.fields(owner))
         raise ConfigError(f"{name} is a section: set its keys, {keys}")
-    return Key(name=name, hint=hint, identity=identity)
+    return Key(name=name, hint=hint, identity=identity, takes=takes or describe(hint))
 
 
 def section_of(key: str) -> str:

@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Glob
 from agents.errors import AgentConfigError
 from agents.factory import TOOLS, check_tools
 from agents.prompts import prompt_hash
-from agents.settings import AgentKind, AgentSettings, BudgetSettings, ModelKind, ModelSettings
+from agents.settings import AgentKind, AgentSettings, BudgetSettings, ModelKind, ModelSettings, tool_set_of
 from agents.window import room_tokens
 from evaluation.settings import EvaluationSettings
 from orchestrator.cell import canonical_json
@@ -63,7 +63,7 @@ def group_option(composed: Composer, group: str, name: str, values: Mapping[str,
     if f"{group}.name" not in values:
         # In one order, whatever order they were given in: the label is part of the uid.
         changed = sorted(composed.changed(group, name, settings, values).items())
-        label += "".join(suffix(key, value) for key, value in changed if find_key(key).identity)
+        label += "".join(suffix(key, tool_set_of(value)) for key, value in changed if find_key(key).identity)
     added: dict[str, Any] = {group: identity}
     if isinstance(settings, AgentSettings):
         added["prompt_sha256"] = _checked_prompt(settings)
@@ -154,8 +154,8 @@ def seed_values(composed: Composer, axis: Axis | None) -> list[int]:
 
 def _checked_prompt(settings: AgentSettings) -> str:
     """The hash of the agent's prompt. Raises ConfigError without such a prompt, or with tools that it cannot offer."""
-    for name in settings.tools:
-        if name not in TOOLS:
+    for name in settings.tools if isinstance(settings.tools, list) else []:
+        if isinstance(name, str) and name not in TOOLS:
             raise ConfigError(f"agent.tools cannot hold {name!r} {choices(name, TOOLS)}")
     try:
         check_tools(settings)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from evaluation.client import Evaluator
+from evaluation.disassembly.kernel_code import Disassembly
 from evaluation.profile.rates import MeasuredRoofline
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Evaluation, Solution, Stage
@@ -63,6 +64,12 @@ class Judges:
         with self._borrowed(settings) as (judge, waited_s):
             found = judge.evaluate(problem, solution, stage)
         return _with_wait(found, waited_s)
+
+    def disassemble(self, settings: EvaluationSettings, problem: Problem, solution: Solution) -> Disassembly:
+        """What a free judge finds; the wait is in its evaluation, as in `evaluate`."""
+        with self._borrowed(settings) as (judge, waited_s):
+            found = judge.disassemble(problem, solution)
+        return dataclasses.replace(found, evaluation=_with_wait(found.evaluation, waited_s))
 
     def roofline(self, settings: EvaluationSettings) -> MeasuredRoofline:
         """The GPU's, by a free judge."""
@@ -172,6 +179,10 @@ class SharedJudge:
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         """See `Evaluator.evaluate`."""
         return self._judges.evaluate(self.settings, problem, solution, stage)
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        """See `Evaluator.disassemble`."""
+        return self._judges.disassemble(self.settings, problem, solution)
 
     def roofline(self) -> MeasuredRoofline:
         """See `Evaluator.roofline`."""

@@ -9,13 +9,14 @@ from agent_cell import Cell, verdict
 
 from agents import prompts
 from agents.errors import AgentConfigError
-from agents.factory import build_agent, build_model, transcript_path
+from agents.factory import TOOLS, build_agent, build_model, transcript_path
 from agents.models.open_gate import OpenGate
 from agents.prompts import Prompt, prompt_hash
 from agents.protocols import Agent, ExitStatus
 from agents.scaffolds.baseline import Baseline, reference_as_candidate
 from agents.scaffolds.tool_loop import ToolLoop
 from agents.settings import (
+    TOOL_SETS,
     AgentKind,
     AgentSettings,
     BestOfNSettings,
@@ -23,6 +24,7 @@ from agents.settings import (
     ModelKind,
     ModelSettings,
     SessionSettings,
+    tool_set_of,
 )
 from agents.trajectory import Trajectory
 from evaluation.settings import EvaluationSettings
@@ -78,6 +80,8 @@ def test_a_baseline_that_was_killed_submits_once(cell: Cell) -> None:
             r"agent\.tools names 'rm', which is unknown; valid are get_gpu",
         ),
         ({"tools": ["compile_kernel"]}, RECORDED, {}, "agent.tools must name submit_kernel"),
+        ({"tools": "most"}, RECORDED, {}, r"agent\.tools cannot be 'most': it takes default, all, or a list"),
+        ({"tools": ["submit_kernel", 3]}, RECORDED, {}, r"agent\.tools cannot be \['submit_kernel', 3\]"),
         ({"backend": "hip"}, RECORDED, {}, r"agent\.backend='hip' is unknown; valid are cpp, cuda, triton"),
         ({"prompt": "terse"}, RECORDED, {}, r"agent\.prompt='terse' is unknown; valid are default, text"),
         (
@@ -112,6 +116,18 @@ def test_settings_that_cannot_be_used_are_refused_in_one_sentence(
         build(cell, trajectory, agent, model, **budget)
     assert "\n" not in str(refused.value)
     assert trajectory.events == []
+
+
+def test_a_set_of_tools_is_its_list(cell: Cell, trajectory: Trajectory) -> None:
+    assert AgentSettings(tools="all").tools == list(TOOLS)
+    assert AgentSettings() == AgentSettings(tools="default") == AgentSettings(tools=list(TOOL_SETS["default"]))
+    assert [tool_set_of(AgentSettings(tools=name).tools) for name in TOOL_SETS] == list(TOOL_SETS)
+    assert tool_set_of(["submit_kernel"]) == ["submit_kernel"]
+    agent = build(cell, trajectory, {"tools": "all"}, RECORDED)
+    assert isinstance(agent, ToolLoop)
+    names = [schema["function"]["name"] for schema in agent.session.toolbox.schemas]
+    assert names == list(TOOLS)
+    assert f"## Tools\n\n{', '.join(names)}: use them" in agent.session.opening[0]["content"]
 
 
 def test_a_transcript_is_found_by_the_problems_stem(problem: Problem) -> None:

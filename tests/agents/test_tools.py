@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agent_cell import REFERENCE_US, Cell, call, correctness, says, verdict
-from device_evaluations import MEAN, on_h200, waiting
+from device_evaluations import MEAN, on_h200, profiled, waiting
 
 from agents.budget import Budget
 from agents.factory import TOOLS
@@ -116,8 +116,13 @@ def test_a_result_ends_with_an_id_that_stands_for_the_source(cell: Cell, traject
     assert (cell.path.parent / "solutions" / f"{kernel_id}.py").read_text() == "good"
 
 
-@pytest.mark.parametrize("tool", [name for name in TOOLS if name not in ("get_gpu_specs", "ert_roofline")])
+WITHOUT_VERDICT = ("get_gpu_specs", "ert_roofline", "static_check")
+
+
+@pytest.mark.parametrize("tool", [name for name in TOOLS if name not in WITHOUT_VERDICT])
 def test_every_tool_takes_a_kernel_by_its_id(cell: Cell, trajectory: Trajectory, tool: str) -> None:
+    cell.judge.settings = EvaluationSettings(device="cuda")
+    cell.judge.find = profiled
     first = answer(cell, trajectory, call(tool, kernel_code="good"))
     again = answer(cell, trajectory, call(tool, kernel_id=first.solution_sha256[:12]))
     assert first.evaluation is not None and again == replace(first, wall_s=again.wall_s)
@@ -158,7 +163,7 @@ def test_no_arguments_at_all_are_an_empty_object(cell: Cell, trajectory: Traject
 def test_an_unknown_tool_is_answered_with_the_known_ones(cell: Cell, trajectory: Trajectory) -> None:
     assert answer(cell, trajectory, call("rm")).text == (
         "Unknown tool 'rm'. Available tools: get_gpu_specs, ert_roofline, compile_kernel, run_correctness, "
-        "evaluate_kernel, submit_kernel"
+        "evaluate_kernel, profile_kernel, disassemble_kernel, static_check, submit_kernel"
     )
 
 

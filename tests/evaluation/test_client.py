@@ -12,8 +12,25 @@ import pytest
 
 from evaluation.client import Evaluator, EvaluatorError
 from evaluation.settings import EvaluationSettings
-from evaluation.verdict import Stage, Status
+from evaluation.verdict import Solution, Stage, Status
 from evaluation.worker.processes import descendants
+
+NATIVE = """
+import torch
+from torch.utils.cpp_extension import load_inline
+
+source = "torch::Tensor twice(torch::Tensor x) {{ return x {operator} x; }}"
+own = load_inline("own", cpp_sources=source, functions=["twice"])
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return own.twice(x)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +128,17 @@ def alive(pid):
 def test_the_client_loads_no_torch():
     code = "import sys, evaluation.client; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_has_no_code_for_a_gpu_is_told(evaluator, affine, candidate):
+    plain = evaluator.disassemble(affine, candidate("correct"))
+    assert plain.kernels == [] and plain.absent.startswith("the module has no native build")
+    assert (plain.evaluation.status, plain.evaluation.stage) == (Status.PASSED, Stage.BUILD)
+    native = evaluator.disassemble(affine, Solution(source=NATIVE.format(operator="+")))
+    assert native.absent == "the native builds hold no code for a GPU"
+    assert [build.name for build in native.evaluation.builds] == ["own"]
+    broken = evaluator.disassemble(affine, Solution(source=NATIVE.format(operator="+;")))
+    assert (
+        broken.absent == "the kernel did not build: COMPILE_ERROR"
+        and "expected primary-expression" in broken.evaluation.message
+    )

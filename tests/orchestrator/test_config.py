@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agents.factory import TOOLS
 from orchestrator.config.experiment import (
     CONF,
     ConfigError,
@@ -14,9 +15,11 @@ from orchestrator.config.experiment import (
     load_experiment,
     load_tracking,
 )
+from orchestrator.plan import make_plan
 from orchestrator.settings import LauncherKind, ProblemSource
 
 PROBLEM = "problem=24"
+TOOL_LABELS = ["tool_loop.tools=all", "tool_loop.tools=submit_kernel"]
 
 
 @pytest.fixture
@@ -59,6 +62,9 @@ def test_quickstart_is_what_its_file_says() -> None:
         ("evaluation.timing.budget_s=2.5", "evaluation", ["cpu.budget_s=2.5"]),
         ("evaluation.timing.budget_s=1.50,2,2.0,2e0", "evaluation", ["cpu", "cpu.budget_s=2"]),
         ("agent.tools=[submit_kernel],[compile_kernel,submit_kernel]", "agent", None),
+        ("agent.tools=all", "agent", ["tool_loop.tools=all"]),
+        ("agent.tools=default,all,[submit_kernel]", "agent", ["tool_loop", *TOOL_LABELS]),
+        ("agent.tools=default,[get_gpu_specs,compile_kernel,run_correctness,submit_kernel]", "agent", ["tool_loop"]),
         ("model=recorded,grok-4.3", "model", ["recorded", "grok-4.3"]),
         ("model.name=mine", "model", ["mine"]),
         ("problem=level1/24_row_softmax", "problem", ["level1/24_row_softmax"]),
@@ -78,6 +84,24 @@ def test_one_override_gives_an_axis(override: str, axis: str, expected: list[str
         assert len(set(found)) == 2
     else:
         assert found == expected
+
+
+def test_a_set_of_tools_is_the_same_cell_as_its_list(conf: Path) -> None:
+    (conf / "agent" / "everything.yaml").write_text("name: tool_loop\nkind: tool_loop\ntools: all\n")
+
+    def uids(*overrides: str) -> list[str]:
+        return list(make_plan(load_experiment([PROBLEM, *overrides], conf=conf)).cells)
+
+    plain = uids()
+    assert uids("agent.tools=default") == plain
+    assert uids("agent.tools=[get_gpu_specs,compile_kernel,run_correctness,submit_kernel]") == plain
+    assert uids("agent.tools=default,[get_gpu_specs,compile_kernel,run_correctness,submit_kernel]") == plain
+    every = f"agent.tools=[{','.join(TOOLS)}]"
+    assert uids("agent.tools=all") == uids(every) != plain
+    # By its option the label has no key in it; what the cell is, is the same.
+    [by_option] = uids("agent=everything")
+    assert by_option.rsplit("-", 1)[1] == uids(every)[0].rsplit("-", 1)[1]
+    assert uids("agent=everything", "agent.tools=all") == uids("agent=everything", every) == [by_option]
 
 
 def test_group_options_and_their_keys_form_a_product() -> None:
@@ -171,9 +195,14 @@ REFUSED = [
     ("evaluation.shapes=fixt", ["evaluation.shapes cannot be 'fixt'", "did you mean fixed?"]),
     ("evaluation.device=tpu", ["evaluation.device cannot be 'tpu'", "cpu"]),
     ("tracking.enabled=perhaps", ["tracking.enabled cannot be 'perhaps'", "true or false"]),
-    ("agent.tools=submit_kernel", ["agent.tools cannot be 'submit_kernel'", "a list"]),
+    ("agent.tools=submit_kernel", ["agent.tools cannot be 'submit_kernel'", "default, all, or a list"]),
+    ("agent.tools=3", ["agent.tools cannot be 3", "default, all, or a list"]),
+    ("agent.tools=[[all]]", ["agent.tools cannot be [['all']]", "default, all, or a list"]),
+    ("agent.tools=glob(*)", ["agent.tools takes default, all, or a list"]),
+    ("agent.tools.all=3", ["agent.tools holds default, all, or a list"]),
     ("agent.tools=[submit_kernl]", ["agent.tools", "did you mean submit_kernel?", "compile_kernel"]),
     ("agent.tools=[compile_kernel]", ["agent.tools must name submit_kernel"]),
+    ("agent.tools=[all]", ["agent.tools cannot hold 'all'", "(valid: get_gpu_specs,"]),
     ("problem=25", ["no recording for level1/25", "24_row_softmax"]),
     ("agent.prompt=nosuch", ["nosuch", "default"]),
     ("model.kind=litellm", ["model.litellm_model=PROVIDER/MODEL"]),

@@ -94,7 +94,7 @@ AXES: dict[str, list[str]] = {
     "model": ["recorded", "grok-4.3"],
     "model.temperature": ["0.1", "null"],
     "agent": ["tool_loop", "baseline"],
-    "agent.tools": ["[submit_kernel]", "[compile_kernel,submit_kernel]"],
+    "agent.tools": ["all", "[compile_kernel,submit_kernel]"],
     "budget": ["small", "standard"],
     "budget.turns": ["3", "15"],
     "budget.wall_s": ["60", "1e3"],

@@ -19,6 +19,7 @@ from agents.tools.kernels import Kernels
 from agents.tools.toolbox import Toolbox
 from agents.trajectory import Trajectory
 from agents.window import room_tokens
+from evaluation.disassembly.kernel_code import Disassembly, KernelCode
 from evaluation.profile.rates import MeasuredRoofline, Rate
 from evaluation.settings import EvaluationSettings
 from evaluation.verdict import Correctness, Draw, Evaluation, Fault, Latency, Solution, Stage, Status, Timing
@@ -121,12 +122,18 @@ class JudgeDouble:
 
     def __init__(self, find: Callable[[str, Stage], Evaluation] = verdict) -> None:
         self.settings = EvaluationSettings()
+        self.kernels: list[KernelCode] = []
         self.asked: list[tuple[str, Stage]] = []
         self.find = find
 
     def evaluate(self, problem: Problem, solution: Solution, stage: Stage) -> Evaluation:
         self.asked.append((solution.source, stage))
         return self.find(solution.source, stage)
+
+    def disassemble(self, problem: Problem, solution: Solution) -> Disassembly:
+        found = self.evaluate(problem, solution, Stage.BUILD)
+        absent = "" if self.kernels else "the module has no native build"
+        return Disassembly(evaluation=found, kernels=self.kernels, kernels_total=len(self.kernels), absent=absent)
 
     def roofline(self) -> MeasuredRoofline:
         return ROOFLINE

@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from agent_cell import verdict
+
 from evaluation.serialize import from_plain
-from evaluation.verdict import Evaluation
+from evaluation.verdict import Evaluation, Profile, Stage
 
 DATA = Path(__file__).parents[1] / "data"
 MEAN, GATHER = "cuda_mean_over_ranks", "cuda_gather_linear"
@@ -30,3 +32,20 @@ def waiting(reference_us: float) -> Evaluation:
     assert found.timing is not None
     reference = replace(found.timing.reference, median_us=reference_us)
     return replace(found, timing=replace(found.timing, reference=reference, attested_us=None, conditions=[]))
+
+
+def saved_profile(name: str) -> Profile:
+    """`fp16_matmul` is of an H200. The others have figures of the reference that no text may show: every one is made of
+    sevens. `copy` and `two` are of the counters in tests/data/ncu, `counters_refused` of a driver that gives none.
+    """
+    text = (DATA / "profiles" / f"{name}.json").read_text(encoding="utf-8")
+    return from_plain(Profile, json.loads(text))
+
+
+def profiled(source: str, stage: Stage, name: str = "copy") -> Evaluation:
+    """What a judge with a GPU finds, by the first word of the source as `verdict` does."""
+    found = verdict(source, stage)
+    if stage is not Stage.PROFILE or not found.status.correct:
+        return found
+    timed = on_h200(GATHER)
+    return replace(timed, stage=Stage.PROFILE, profile=saved_profile(name))
