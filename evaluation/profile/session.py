@@ -60,6 +60,8 @@ def profile_on_device(tools: Tools, problem: Problem, solution: Solution, peaks:
         try:
             counting = tools.ready.take()
             held.callback(counting.close)
+            # The next profile's: by its turn it is ready.
+            tools.ready.refill()
         except ncu.NcuError as error:
             refused = str(error)
         session.measure()
@@ -70,7 +72,6 @@ def profile_on_device(tools: Tools, problem: Problem, solution: Solution, peaks:
                 refused = str(error)
     if refused:
         profile = session.without_counters(refused)
-    tools.ready.refill()
     return replace(profile, wall_s=session.wall_s)
 
 
