@@ -7,7 +7,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -59,8 +59,6 @@ class Judge(BesideVerdicts):
             opened.callback(self.workplace.close)
             self._tools = Tools.of(settings, self.builder, self.workplace.worker, cache_dir)
             opened.callback(self._tools.close)
-            if settings.device == "cuda" and settings.profile == "final":
-                self._tools.ready.refill()
             torch.set_num_threads(settings.cpu_threads)
             self._held = opened.pop_all()
 
@@ -205,6 +203,8 @@ class _Session:
         try:
             arm.load(self._solution.source, self._solution.entry_point)
             yield arm
+            opened.pop_all()
+            self._judge.workplace.retire(arm)
         except (torch.OutOfMemoryError, ProblemError) as error:
             if self._judge.workplace.hoarded(opened.close):
                 text = "it held so much of the device's memory that the evaluator had too little"
@@ -219,9 +219,12 @@ class _Session:
     def _reference(self) -> Iterator[WorkerArm]:
         """A worker like the candidate's for the problem's own Model; what goes wrong in it is the problem's fault."""
         arm = self._judge.workplace.arm(self._judge.builder.build, is_reference=True)
-        with closing(arm):
+        with ExitStack() as opened:
+            opened.callback(arm.close)
             arm.load(self._problem.source, "Model")
             yield arm
+            opened.pop_all()
+            self._judge.workplace.retire(arm)
 
     def _build(self, request: BuildRequest) -> BuildReply:
         with self._clocked("build"):
@@ -286,7 +289,6 @@ class _Session:
                     arm.most_output_bytes = self._timed_output_bytes
                     prepare(arm)
                 yield reference, candidate
-                reference.worker.begin_end()
 
         with self._clocked("queue"):
             held = ExitStack()

@@ -29,7 +29,7 @@ class TimingSettings:
 
 TIMING_ON: dict[str, dict[str, Any]] = {
     "cpu": {},
-    "cuda": {"budget_s": 0.8, "process_pairs": 2, "stable_interval": 0.1},
+    "cuda": {"budget_s": 0.8, "process_pairs": 2, "min_blocks": 12, "stable_interval": 0.1},
 }
 """Where a device differs from the defaults: on CUDA two processes differ less, and a fresh one costs more."""
 PROFILE_ON = {"cpu": "never", "cuda": "final"}

@@ -32,7 +32,7 @@ _PROBE_SIZE = 256
 _HOARD = 0.5
 """A candidate beside which the evaluator has too little memory is to blame when it held this share of the device's."""
 _PLENTY = 0.75
-"""Share of the device's memory that must be free for workers beyond those of the next evaluation."""
+"""Share of the device's memory that is free where it need not be saved."""
 _GIVEN_BACK_S = 2.0
 """Until what a process held is free again after its end."""
 
@@ -67,6 +67,10 @@ class Workplace(Protocol):
 
     def time(self, open_pair: OpenPair, next_batch: Callable[[int], Batch], check: Check) -> tuple[Timing, bool]:
         """Time both arms; the flag says whether the result is stable."""
+        ...
+
+    def retire(self, arm: WorkerArm) -> None:
+        """End an arm that has done its part; at the latest `between` waits until it is gone."""
         ...
 
     def hoarded(self, end: Callable[[], None]) -> bool:
@@ -123,6 +127,10 @@ class OnCores:
         """See Workplace."""
         return time_arms(open_pair, next_batch, check, self._settings.timing)
 
+    def retire(self, arm: WorkerArm) -> None:
+        """See Workplace: at once, as what ends takes time of the cores."""
+        arm.close()
+
     def hoarded(self, end: Callable[[], None]) -> bool:
         """See Workplace: memory of the host is limited for each candidate."""
         end()
@@ -152,6 +160,7 @@ class OnDevice:
             )
         self._settings = settings
         self._zygote = zygote
+        self._retired: list[WorkerArm] = []
         self._pool = Pool(zygote, settings.limits)
         self._refill()
         self._uuid = gpu_uuid()
@@ -196,6 +205,15 @@ class OnDevice:
         timing, stable = time_on_device(open_pair, next_batch, check, self._settings.timing)
         return replace(timing, conditions=before + self._conditions()), stable
 
+    def retire(self, arm: WorkerArm) -> None:
+        """See Workplace: giving a context up takes a tenth of a second, which nobody waits for who needs no memory."""
+        free_bytes, total_bytes = torch.cuda.mem_get_info()
+        if free_bytes < _PLENTY * total_bytes:
+            arm.close()
+            return
+        arm.worker.begin_end()
+        self._retired.append(arm)
+
     def hoarded(self, end: Callable[[], None]) -> bool:
         """See Workplace: nobody but itself limits a candidate's memory on the device."""
         free_bytes, total_bytes = torch.cuda.mem_get_info()
@@ -209,6 +227,7 @@ class OnDevice:
 
     def between(self) -> None:
         """See Workplace: a known computation must still come out as it did."""
+        self._end_retired()
         self._refill()
         try:
             right = torch.equal(self._probed(), self._known)
@@ -221,9 +240,14 @@ class OnDevice:
 
     def close(self) -> None:
         """See Workplace."""
+        self._end_retired()
         self._pool.close()
         if self._state is not None:
             self._state.close()
+
+    def _end_retired(self) -> None:
+        while self._retired:
+            self._retired.pop().close()
 
     def _refill(self) -> None:
         """Have workers for one evaluation, and for the next one where there is memory: starting takes a second."""

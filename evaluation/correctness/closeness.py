@@ -1,4 +1,8 @@
-"""A quick look at timed outputs: is each within one honest rounding error of the reference's own?"""
+"""A quick look at timed outputs: are they so near to the reference's own that they are within its oracle's limits?
+
+The reference's output is within one unit of the oracle's, by the unit's definition (tolerance.py). What is within n of
+these of it is within n + 1 of the oracle's, and the same holds for root mean squares.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from typing import Any
 import torch
 
 from evaluation.correctness.nested import leaves, structure_fault, tensors
-from evaluation.correctness.tolerance import roundoff
+from evaluation.correctness.tolerance import ELEMENT_LIMIT, RMS_LIMIT, roundoff
 from problems.values import blocks
 
+_ELEMENT_UNITS, _ROW_UNITS = ELEMENT_LIMIT - 2, RMS_LIMIT - 1.1
+"""For every element, and for the rms of every row. Units are taken from the reference's rows here, not the oracle's: a
+little is left for what that may make."""
 _SMALL_ELEMENTS = {"cpu": 2**16, "cuda": 2**20}
 """Outputs up to this size, by device, are compared a block of calls at a time: the comparison's fixed cost is larger
 than their share."""
@@ -47,6 +54,9 @@ def _tensor_close(mine: torch.Tensor, theirs: torch.Tensor, precision: str, term
 
 def _rows_close(mine: torch.Tensor, theirs: torch.Tensor, relative: float) -> bool:
     wide = torch.promote_types(theirs.dtype, torch.float32)
-    difference = mine.to(wide).sub(theirs.to(wide)).abs_()
-    row_rms = torch.linalg.vector_norm(theirs.to(wide), dim=-1, keepdim=True) / theirs.shape[-1] ** 0.5
-    return bool((difference <= relative * row_rms).all())
+    root = theirs.shape[-1] ** 0.5
+    row_rms = torch.linalg.vector_norm(theirs.to(wide), dim=-1, keepdim=True) / root
+    units = mine.to(wide).sub(theirs.to(wide)).abs_()
+    units /= (relative * row_rms).clamp_(min=torch.finfo(wide).tiny)
+    row_units = torch.linalg.vector_norm(units, dim=-1) / root
+    return bool((units <= _ELEMENT_UNITS).all() & (row_units <= _ROW_UNITS).all())

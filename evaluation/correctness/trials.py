@@ -219,8 +219,7 @@ class Trials:
     ) -> Comparison | None:
         """The comparison that one of a block's outputs fails; None when all are right.
 
-        Nearly every output is within one unit of the reference arm's, and that one within one unit of the oracle's, by
-        the unit's definition; so it is within the limits, and the oracle need not be asked.
+        Nearly every output is so near to the reference arm's that the oracle need not be asked (closeness.py).
         """
         if self.loaded.problem.stochastic is not None:
             return self._judge_timed_random(batch, expected, outputs, self.loaded.problem.stochastic)

@@ -33,7 +33,7 @@ class Tools:
 
     @classmethod
     def of(cls, settings: EvaluationSettings, builder: Builder, worker: Callable[[], Worker], cache_dir: Path) -> Tools:
-        """Nothing is started yet."""
+        """Profiles that are sure to come find their first ncu started."""
 
         def begin(program: Path) -> Counting:
             if settings.require_sandbox > Level.PROCESS:
@@ -41,7 +41,10 @@ class Tools:
                 raise NcuError(f"{wanted}, and ncu needs sandbox level 0")
             return Counting(program, harness.build(cache_dir), gpu_uuid(), settings.limits, settings.cpu_threads)
 
-        return cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin), cache_dir=cache_dir)
+        tools = cls(settings=settings, builder=builder, worker=worker, ready=Ready(begin), cache_dir=cache_dir)
+        if settings.device == "cuda" and settings.profile == "final":
+            tools.ready.refill()
+        return tools
 
     def reference_of(self, problem: Problem) -> dict[str, float]:
         """Figures of this problem's reference, as they were last measured; none if they were not."""
