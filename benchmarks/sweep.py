@@ -34,6 +34,7 @@ from orchestrator.cell import Cell  # noqa: E402
 from orchestrator.config.experiment import load_experiment  # noqa: E402
 from orchestrator.plan import make_plan  # noqa: E402
 from orchestrator.store.job import Job, create_job  # noqa: E402
+from orchestrator.store.layouts import remember_layout  # noqa: E402
 from orchestrator.store.store import Store  # noqa: E402
 from orchestrator.sweep.submit import submit  # noqa: E402
 from orchestrator.sweep.worker import Worker  # noqa: E402
@@ -120,6 +121,7 @@ def finished(folder: Path, _: argparse.Namespace) -> Json:
     cells = planned_by(grid)
     samples, outputs = Json(), folder / "outputs"
     store = Store(outputs / "tiny")
+    remember_layout(store)
     worked(new_job(outputs, cells[:FEW]), 1)
     samples["at_few"] = worked(new_job(outputs, cells[FEW : FEW + BATCH]), 1)
     template = next(iter(store.rows().values()))

@@ -151,6 +151,13 @@ class Store:
                 indexed[uid] = Row.of(record)
         return indexed
 
+    def indexed(self, begun: set[str]) -> dict[str, Row]:
+        """Finished cells as the index has them, of those with a folder: a hundredth of the calls of `rows`.
+
+        A record that somebody has removed counts, and one that the index has missed does not.
+        """
+        return {uid: row for uid, row in self._standing().items() if uid in begun}
+
     def unindexed(self) -> list[str]:
         """Finished cells that the index does not list, because their process was killed before it could."""
         return self._list()[1]
@@ -176,11 +183,14 @@ class Store:
 
     def _list(self) -> tuple[dict[str, Row], list[str]]:
         folders = self.begun()
+        # The record is the truth, so a row whose record somebody has removed does not count.
+        rows = {uid: row for uid, row in self._standing().items() if uid in folders and self._has_record(uid)}
+        return rows, [uid for uid in folders if uid not in rows and self._has_record(uid)]
+
+    def _standing(self) -> dict[str, Row]:
         standing = Standing()
         standing.take(Tail(self.index_dir).poll())
-        # The record is the truth, so a row whose record somebody has removed does not count.
-        rows = {uid: row for uid, row in standing.rows.items() if uid in folders and self._has_record(uid)}
-        return rows, [uid for uid in folders if uid not in rows and self._has_record(uid)]
+        return standing.rows
 
     def _has_record(self, uid: str) -> bool:
         return os.access(f"{self._cells}/{uid}/record.json", os.F_OK)

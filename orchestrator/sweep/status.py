@@ -113,9 +113,13 @@ def collect(store: Store, uids: Iterable[str], watch: Watch | None = None) -> St
     """
     watch = watch or Watch()
     planned = dict.fromkeys(uids)
-    rows = store.rows()
-    finished = [rows[uid] for uid in planned if uid in rows]
     begun = store.begun()
+    rows = store.indexed(begun)
+    for uid in planned:
+        # Few: those at work, and those whose process was killed before the index had them.
+        if uid in begun and uid not in rows and (record := store.read_record(uid)) is not None:
+            rows[uid] = Row.of(record)
+    finished = [rows[uid] for uid in planned if uid in rows]
     running: list[Running] = []
     others: list[Owed] = []
     for uid in planned:

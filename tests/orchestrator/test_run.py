@@ -149,24 +149,19 @@ def worker_journal(store: Store) -> list[str]:
     return next(store.root.glob("jobs/*/workers/0.jsonl")).read_text().splitlines()
 
 
-@pytest.mark.parametrize("asked", ["final", "never"])
-def test_the_grade_asks_for_a_profile_and_nothing_else_of_a_cell_does(tmp_path: Path, asked: str) -> None:
+def test_the_grade_asks_for_a_profile_and_nothing_else_of_a_cell_does(tmp_path: Path) -> None:
     replies = [call("run_correctness", RIGHT), call("run_correctness", RIGHT + "\n"), call("submit_kernel", RAISES)]
-    sweep = make_sweep(tmp_path, replies, "launcher=inline", f"evaluation.profile={asked}")
+    sweep = make_sweep(tmp_path, replies, "launcher=inline", "evaluation.profile=final")
     assert run(sweep).exit_code == 0
     [uid] = sweep.cells
     record = sweep.store.read_record(uid)
     assert record is not None and record.grade is not None and record.grade.status.correct
     assert "profile" not in record.cell.identity["evaluation"]
     grades = [event for event in read_events(sweep.store.trajectory_path(uid)) if event["kind"] == "grade"]
-    last = "profile" if asked == "final" else "timing"
     assert [event["purpose"] for event in grades] == ["selection", "selection", "final"]
-    assert [event["evaluation"]["stage"] for event in grades] == ["timing", "timing", last]
-    if asked == "final":
-        assert record.grade.profile is not None
-        assert set(record.grade.profile.absent.values()) == {"judged on a CPU: this takes a GPU"}
-    else:
-        assert record.grade.profile is None
+    assert [event["evaluation"]["stage"] for event in grades] == ["timing", "timing", "profile"]
+    assert record.grade.profile is not None
+    assert set(record.grade.profile.absent.values()) == {"judged on a CPU: this takes a GPU"}
     assert "judged on a CPU" in sweep.store.page_path(uid).read_text(encoding="utf-8")
 
 

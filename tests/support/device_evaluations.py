@@ -35,7 +35,7 @@ def waiting(reference_us: float) -> Evaluation:
 
 
 def saved_profile(name: str) -> Profile:
-    """`fp16_matmul` is of an H200. The others have figures of the reference that no text may show: every one is made of
+    """`matmul_fp16` is of an H200. The others have figures of the reference that no text may show: every one is made of
     sevens. `copy` and `two` are of the counters in tests/data/ncu, `counters_refused` of a driver that gives none.
     """
     text = (DATA / "profiles" / f"{name}.json").read_text(encoding="utf-8")
