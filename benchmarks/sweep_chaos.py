@@ -37,7 +37,7 @@ Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[1]
 TOP_UP_S = 10.0
 AGENTS = 6
-GIVES_UP_S = 540.0
+GIVES_UP_S, GIVES_UP_PER_CELL_S = 300.0, 2.4
 NO_MLFLOW = "http://127.0.0.1:9"
 """Nobody listens there."""
 
@@ -131,8 +131,9 @@ def _watched(cluster: Cluster, server: ModelServer, asked: list[str], kill_s: fl
     thread = threading.Thread(target=killer.run)
     thread.start()
     retried = 0
+    gives_up = began + GIVES_UP_S + GIVES_UP_PER_CELL_S * len(planned)
     try:
-        while len(store.rows()) < len(planned) and time.monotonic() - began < GIVES_UP_S:
+        while len(store.rows()) < len(planned) and time.monotonic() < gives_up:
             time.sleep(TOP_UP_S)
             user.says("run", "--top-up")
             if "0 quarantined" not in user.says("status")[1]:
