@@ -92,7 +92,7 @@ def plan(request: BuildRequest, tier: str, toolchain: Toolchain, cuda_arch: str,
     link = [toolchain.cxx, *(unit.object for unit in units), "-shared"]
     link += flags.linker_flags(request.extra_ldflags, folders)
     link += toolchain.library_flags(cuda=request.cuda)
-    link += toolchain.complete_link_flags(scratch) if tier == LITE else []
+    link += toolchain.complete_link_flags(scratch) if tier != STOCK else []
     named = named_headers(request, toolchain.torch_folder / "include") if tier == SLIM else {}
     return Plan({**request.headers, **named, **files}, tuple(units), (*link, "-o", library), library, request.cuda)
 
