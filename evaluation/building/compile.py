@@ -62,14 +62,15 @@ class Workshop:
         with tempfile.TemporaryDirectory(prefix="build-", dir=self.scratch) as name:
             (Path(name) / "unit.cpp").write_text(source)
             command = [toolchain.cxx, toolchain.standard, *include, "-E", "-dD", "-P", "unit.cpp", "-o", "unit.ii"]
-            done = self.run(command, Path(name), threading.Event())
+            done = self.run(command, Path(name))
             if not done.ok:
                 raise ToolchainError(f"torch's headers cannot be preprocessed: {done.output[:500]}")
             return (Path(name) / "unit.ii").read_text(errors="replace")
 
-    def run(self, command: Sequence[str], folder: Path, stop: threading.Event) -> Completed:
+    def run(self, command: Sequence[str], folder: Path, stop: threading.Event | None = None) -> Completed:
         """One compiler process, as soon as there is a place for it. Raises Stopped when `stop` was set, ToolchainError
         when it is missing or when the machine ended it for want of memory."""
+        stop = stop or threading.Event()
         with self.places.one(stop):
             compartment = Compartment(
                 folder=folder,

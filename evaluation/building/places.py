@@ -52,8 +52,9 @@ class Places:
         self._row: deque[threading.Event] = deque()
 
     @contextmanager
-    def one(self, stop: threading.Event) -> Iterator[None]:
+    def one(self, stop: threading.Event | None = None) -> Iterator[None]:
         """Wait for a place and hold it. Raises Stopped when `stop` is set before there is one."""
+        stop = stop or threading.Event()
         with ExitStack() as held:
             with self._first_in_row(stop):
                 while not any(self._taken(path, held) for path in self._files):

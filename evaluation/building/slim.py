@@ -36,6 +36,7 @@ _PARTS = {
     "torch/library.h": "TORCH_LIBRARY TORCH_LIBRARY_IMPL TORCH_LIBRARY_FRAGMENT Library CppFunction",
 }
 _CONTAINER = "torch/csrc/api/include/torch/detail/TensorDataContainer.h"
+_LISTS = "ATen/core/IListRef.h"
 
 
 def named_headers(request: BuildRequest, torch_include: Path) -> dict[str, str]:
@@ -49,7 +50,8 @@ def named_headers(request: BuildRequest, torch_include: Path) -> dict[str, str]:
     factories = {name: text for name, text in _factories(torch_include).items() if name in names}
     container = [_CONTAINER] if "tensor" in factories else []
     functions = [text for name, text in _functions(torch_include).items() if name in names]
-    headers = _included(f"ATen/ops/{name}.h" for name in operators)
+    lists = [_LISTS] if any(_takes_lists(torch_include, name) for name in operators) else []
+    headers = _included([*lists, *(f"ATen/ops/{name}.h" for name in operators)])
     return {
         f"{_NAMED}/operators.h": headers + _inside("at", functions),
         f"{_NAMED}/factories.h": _included([*parts, *container]) + _inside("torch", factories.values()),
@@ -76,6 +78,14 @@ def _operators(torch_include: Path) -> frozenset[str]:
         "from_blob",
         "tensor",
     }
+
+
+@functools.cache
+def _takes_lists(torch_include: Path, operator: str) -> bool:
+    return (
+        re.search(r"\b(ITensorListRef|List)\b", (torch_include / "ATen" / "ops" / f"{operator}.h").read_text())
+        is not None
+    )
 
 
 @functools.cache
