@@ -2,8 +2,9 @@
 
 torch/extension.h takes compilers long because it brings the C++ frontend and every operator of ATen. The slim headers
 bring the same classes, and of the operators and factories those that the sources name, from the installed torch's own
-files: an overload set that the sources name is whole, so that what compiles means the same. For what is left out, the
-compile fails and the stock headers build the request.
+files: an overload set that the sources name is whole, and no condition of the preprocessor asks for a macro that may be
+missing, so that what compiles means the same. For what is left out, the compile fails and the stock headers build the
+request.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _NAMED = f"{NAMED_FOLDER}/kernelsweep_slim_named"
 _FACTORY = re.compile(r"^inline at::Tensor (\w+)\(.*?^\}$", re.MULTILINE | re.DOTALL)
 # The same for functions that ATen/Functions.h defines itself.
 _FUNCTION = re.compile(r"^inline [\w:<>, ]+ (\w+)\(const Tensor& .*?^\}$", re.MULTILINE | re.DOTALL)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:[^\n\\]|\\.)*)", re.MULTILINE | re.DOTALL)
+_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+# Macros that the slim headers define as torch's do, or neither does, and the operators of conditions.
+_SAME_MACROS = re.compile(
+    r"__\w+|TORCH_(VERSION|EXTENSION)_\w+|C10_WARP_SIZE|CUDART?_VERSION|USE_ROCM|NDEBUG|defined|true|false"
+)
 _PYTHON = re.compile(r"py|pybind11|PYBIND11_\w+|Py[A-Z_]\w*|THP\w+")
 # What torch/extension.h brings beside operators and what the slim headers always have.
 _PARTS = {
@@ -37,6 +44,16 @@ _PARTS = {
 }
 _CONTAINER = "torch/csrc/api/include/torch/detail/TensorDataContainer.h"
 _LISTS = "ATen/core/IListRef.h"
+
+
+def slim_applies(request: BuildRequest) -> bool:
+    """Whether the slim headers mean the same to the preprocessor; the compiler decides the rest."""
+    sources = [*request.cpp_sources, *request.cuda_sources, *request.headers.values()]
+    flags = [*request.extra_cflags, *request.extra_cuda_cflags]
+    own = {name for source in sources for name in _DEFINITION.findall(source)}
+    own |= {name for flag in flags for name in re.findall(r"-D(\w+)", flag)}
+    asked = {name for source in sources for text in _CONDITION.findall(source) for name in identifiers(text)}
+    return all(_SAME_MACROS.fullmatch(name) for name in asked - own)
 
 
 def named_headers(request: BuildRequest, torch_include: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from evaluation.building.compile import Bench, Outcome, Workshop
 from evaluation.building.faults import errors_of_author
 from evaluation.building.request import BuildRequest
+from evaluation.building.slim import slim_applies
 from evaluation.building.sources import LITE, SLIM, STOCK, Plan, lite_applies, plan
 from evaluation.building.vocabulary import VocabularyKeeper
 
@@ -57,7 +58,7 @@ class Strategy:
                     yield built
                     return
             stock = stack.enter_context(self._workshop.bench(self._plan(request, STOCK)))
-            if not request.allow_lite:
+            if not (request.allow_lite and slim_applies(request)):
                 yield self._by_stock(stock, stock.compile())
                 return
             slim = stack.enter_context(self._workshop.bench(self._plan(request, SLIM)))

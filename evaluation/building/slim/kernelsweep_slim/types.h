@@ -33,11 +33,25 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 
+// Of the standard library what comes with torch/extension.h: the C forms, because of the overloads that they add.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <bitset>
+#include <condition_variable>
 #include <functional>
+#include <list>
 #include <optional>
+#include <queue>
+#include <stack>
 #include <string>
+#include <thread>
 #include <tuple>
+#include <unordered_set>
 #include <vector>
 
 namespace torch {
