@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from cuda_candidates import CPP_NAMES, CPP_STOCK_ONLY, load, merged
+from cuda_candidates import CPP_NAMES, CPP_STOCK_ONLY, load, merged, request_of
 from same_outcome import assert_same, outcome_of
 
 from evaluation.building import Builder, BuildRequest
@@ -19,6 +19,7 @@ from evaluation.building.tokens import identifiers
 from evaluation.settings import LimitSettings
 
 CORPUS = Path(__file__).parents[2] / "data" / "lite"
+SEEDS = sorted((Path(__file__).parents[2] / "data" / "candidates").glob("cpp_*.py"))
 
 
 def _x(rows: int = 3, columns: int = 4, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -106,6 +107,8 @@ CASES: dict[str, list[Callable[[], tuple[Any, ...]]]] = {
         lambda: (_x(), torch.ones(4), torch.zeros(4), 1e-5),
         lambda: (_x().t(), torch.ones(4), torch.zeros(4), 1.0),
     ],
+    "mean_dim0": [lambda: (_x(4, 3)[..., None].contiguous(),), lambda: (_x(),)],
+    "gather_linear": [lambda: (_x(6, 4).view(2, 3, 4), _x(5, 8), _x()[:, 0].new_ones(5))],
     "matmul_blocked": [lambda: (_x(3, 4), _x(4, 5)), lambda: (_x(3, 4).half(), _x(4, 5).half())],
 }
 # torch::cat and the factories are not in the lite headers: they send the same corpus to the slim ones.
@@ -118,8 +121,9 @@ std::vector<torch::Tensor> factories(torch::Tensor x) {
   return {torch::zeros({2, 3}, options), torch::full({2}, 1.5, torch::dtype(torch::kFloat16)), torch::arange(5),
           torch::arange(0, 1, 0.25, torch::kFloat32), torch::tensor({{1, 2}, {3, 4}}), torch::tensor(3),
           torch::tensor({1.5, 2.5}, torch::kFloat64), torch::from_blob(x.data_ptr(), {2, 2}, x.options()).clone(),
-          torch::ones_like(x, options), torch::eye(nothing.value_or(3), torch::device(torch::kCPU)), torch::empty({0}, options),
-          torch::full_like(x, 2), torch::linspace(0, 1, 3), torch::scalar_tensor(2.0, options)};
+          torch::ones_like(x, options), torch::eye(nothing.value_or(3), torch::device(torch::kCPU)),
+          torch::empty({0}, options), torch::full_like(x, 2), torch::linspace(0, 1, 3),
+          torch::scalar_tensor(2.0, options)};
 }
 """
 # The C++ frontend is not in the slim headers either.
@@ -144,8 +148,9 @@ def _module(builder: Builder, name: str, sources: list[str], functions: list[str
 
 
 @pytest.mark.slow
-def test_lite_and_stock_headers_give_the_same_programs(builder: Builder) -> None:
+def test_all_headers_give_the_same_programs(builder: Builder) -> None:
     sources = [path.read_text() for path in sorted(CORPUS.glob("*.cpp"))]
+    sources += [source for path in SEEDS for source in request_of(path)[0].cpp_sources]
     own_base = [source for source in sources if not _needs_torch_base(source)]
     own_functions = [name for name in CASES if any(name.split("::")[-1] in identifiers(source) for source in own_base)]
     whole, whole_tier = _module(builder, "whole", sources, list(CASES))
