@@ -2,9 +2,9 @@
 
 torch/extension.h takes compilers long because it brings the C++ frontend and every operator of ATen. The slim headers
 bring the same classes, and of the operators and factories those that the sources name, from the installed torch's own
-files: an overload set that the sources name is whole, and no condition of the preprocessor asks for a macro that may be
-missing, so that what compiles means the same. For what is left out, the compile fails and the stock headers build the
-request.
+files: an overload set that the sources name is whole, no name is pasted together, and no condition of the preprocessor
+asks for a macro that may be missing, so that what compiles means the same. For what is left out, the compile fails and
+the stock headers build the request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from evaluation.building.request import BuildRequest
 from evaluation.building.tokens import identifiers
 
-NAMED_FOLDER = "slim"
+NAMED_FOLDER = "kernelsweep_named"
 """The folder, beside the sources, of the headers that are made for one request."""
 _NAMED = f"{NAMED_FOLDER}/kernelsweep_slim_named"
 # One factory of torch's; those of one name stand behind each other.
@@ -25,7 +25,7 @@ _FACTORY = re.compile(r"^inline at::Tensor (\w+)\(.*?^\}$", re.MULTILINE | re.DO
 # The same for functions that ATen/Functions.h defines itself.
 _FUNCTION = re.compile(r"^inline [\w:<>, ]+ (\w+)\(const Tensor& .*?^\}$", re.MULTILINE | re.DOTALL)
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:[^\n\\]|\\.)*)", re.MULTILINE | re.DOTALL)
-_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_DEFINITION = re.compile(r"^[ \t]*(?:#[ \t]*define[ \t]+|-D)(\w+)", re.MULTILINE)
 # Macros that the slim headers define as torch's do, or neither does, and the operators of conditions.
 _SAME_MACROS = re.compile(
     r"__\w+|TORCH_(VERSION|EXTENSION)_\w+|C10_WARP_SIZE|CUDART?_VERSION|USE_ROCM|NDEBUG|defined|true|false"
@@ -48,19 +48,16 @@ _LISTS = "ATen/core/IListRef.h"
 
 def slim_applies(request: BuildRequest) -> bool:
     """Whether the slim headers mean the same to the preprocessor; the compiler decides the rest."""
-    sources = [*request.cpp_sources, *request.cuda_sources, *request.headers.values()]
-    flags = [*request.extra_cflags, *request.extra_cuda_cflags]
-    own = {name for source in sources for name in _DEFINITION.findall(source)}
-    own |= {name for flag in flags for name in re.findall(r"-D(\w+)", flag)}
-    asked = {name for source in sources for text in _CONDITION.findall(source) for name in identifiers(text)}
-    return all(_SAME_MACROS.fullmatch(name) for name in asked - own)
+    texts = _texts(request)
+    own = {name for text in texts for name in _DEFINITION.findall(text)}
+    asked = {name for text in texts for condition in _CONDITION.findall(text) for name in identifiers(condition)}
+    return not any("##" in text for text in texts) and all(_SAME_MACROS.fullmatch(name) for name in asked - own)
 
 
 def named_headers(request: BuildRequest, torch_include: Path) -> dict[str, str]:
     """The headers made for the request, by path: what it names of torch's operators and factories."""
-    sources = [*request.cpp_sources, *request.cuda_sources, *request.headers.values()]
     # A name of an operator with symbolic sizes, or with an output, stands in the header of the plain one.
-    names = {name for source in sources for name in identifiers(source)}
+    names = {name for text in _texts(request) for name in identifiers(text)}
     names |= {re.sub(r"(_symint|_outf?)+$", "", name) for name in names}
     operators = sorted(names & _operators(torch_include))
     parts = [part for part, which in _PARTS.items() if names & set(which.split())]
@@ -80,6 +77,12 @@ def needs_python(texts: Iterable[str]) -> bool:
     return any(_PYTHON.fullmatch(name) for text in texts for name in identifiers(text))
 
 
+def _texts(request: BuildRequest) -> list[str]:
+    """Sources, and flags that may define macros."""
+    sources = [*request.cpp_sources, *request.cuda_sources, *request.headers.values()]
+    return [*sources, *request.extra_cflags, *request.extra_cuda_cflags]
+
+
 def _included(paths: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in ["#pragma once", *(f"#include <{path}>" for path in paths)])
 
@@ -91,18 +94,14 @@ def _inside(namespace: str, texts: Iterable[str]) -> str:
 @functools.cache
 def _operators(torch_include: Path) -> frozenset[str]:
     folder = torch_include / "ATen" / "ops"
-    return frozenset(path.stem for path in folder.glob("*.h") if (folder / f"{path.stem}_ops.h").exists()) | {
-        "from_blob",
-        "tensor",
-    }
+    made = {path.stem for path in folder.glob("*.h") if (folder / f"{path.stem}_ops.h").exists()}
+    return frozenset(made | {"from_blob", "tensor"})
 
 
 @functools.cache
 def _takes_lists(torch_include: Path, operator: str) -> bool:
-    return (
-        re.search(r"\b(ITensorListRef|List)\b", (torch_include / "ATen" / "ops" / f"{operator}.h").read_text())
-        is not None
-    )
+    text = (torch_include / "ATen" / "ops" / f"{operator}.h").read_text()
+    return re.search(r"\b(ITensorListRef|List)\b", text) is not None
 
 
 @functools.cache

@@ -105,5 +105,5 @@ class Strategy:
 
 
 def _decided(stock: Future[Outcome]) -> bool:
-    """Whether stock has ended, and not for want of time."""
-    return stock.done() and (stock.result().ok or stock.result().final)
+    """Whether stock has ended, and not for want of time or by the machine's fault."""
+    return stock.done() and stock.exception() is None and (stock.result().ok or stock.result().final)

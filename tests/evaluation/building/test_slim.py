@@ -16,13 +16,13 @@ import pytest
 from evaluation.building import Builder, BuildRequest
 from evaluation.building.compile import Bench, Workshop
 from evaluation.building.places import Places, Stopped
-from evaluation.building.slim import named_headers, needs_python, slim_applies
+from evaluation.building.slim import NAMED_FOLDER, named_headers, needs_python, slim_applies
 from evaluation.building.sources import Plan, Unit
 from evaluation.building.strategy import Strategy
 from evaluation.building.toolchain import Toolchain
 from evaluation.settings import LimitSettings
 
-OPERATORS, FACTORIES = "slim/kernelsweep_slim_named/operators.h", "slim/kernelsweep_slim_named/factories.h"
+OPERATORS, FACTORIES = (f"{NAMED_FOLDER}/kernelsweep_slim_named/{name}.h" for name in ("operators", "factories"))
 # A process that no other test starts.
 LASTING = f"sleep 600.{os.getpid()}"
 
@@ -121,17 +121,20 @@ def test_the_headers_have_what_the_sources_name_and_no_more() -> None:
     assert "inline Tensor var(const Tensor& self, int dim)" in made[OPERATORS]
     assert made[FACTORIES].count("inline at::Tensor") == 1
     assert "zeros_like(const at::Tensor & self, at::TensorOptions options" in made[FACTORIES]
+    by_flag = BuildRequest(name="m", cpp_sources=["int x;"], extra_cflags=["-DMAKE=torch::ones"])
+    assert "#include <ATen/ops/ones.h>" in named_headers(by_flag, include)[OPERATORS]
     shared = BuildRequest(name="m", cpp_sources=["int x;"], headers={"a.h": "torch::from_blob(p, {1}, torch::kInt);"})
     assert named_headers(shared, include)[FACTORIES].count("inline at::Tensor from_blob(") == 4
     assert (needs_python(["void f(py::list x);"]), needs_python([source])) == (True, False)
 
 
-def test_a_condition_on_a_macro_that_may_be_missing_is_left_to_torchs_own_headers() -> None:
+def test_what_the_preprocessor_may_see_otherwise_is_left_to_torchs_own_headers() -> None:
     def applies(source: str, **more: list[str]) -> bool:
         return slim_applies(replace(BuildRequest(name="m", cpp_sources=[source]), **more))
 
     assert applies("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800\nint x;\n#endif\n")
     assert applies("#ifndef CHECK\n#define CHECK(x) x\n#endif\n")
+    assert not applies("#define FACTORY(name) torch::name##_like(x)\n")
     assert not applies("  # ifdef AT_PARALLEL_OPENMP\nint x;\n#endif\n")
     assert not applies("#if defined(A) || \\\n  defined(B)\nint x;\n#endif\n", extra_cflags=["-DA=1"])
     assert applies("#if defined(A) || \\\n  defined(B)\nint x;\n#endif\n", extra_cflags=["-DA=1", "-DB"])

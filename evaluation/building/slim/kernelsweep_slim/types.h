@@ -60,7 +60,7 @@ using Deleter = std::function<void(void*)>;
 } // namespace torch
 
 namespace kernelsweep_slim {
-// torch::autograd::make_variable for a tensor that nobody else holds: the factories below give it no other.
+// torch::autograd::make_variable for a new tensor, which nobody else keeps: the factories below give it no other.
 inline at::Tensor make_variable(at::Tensor data, bool requires_grad) {
   if (data.defined()) data.set_requires_grad(requires_grad);
   return data;
