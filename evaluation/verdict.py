@@ -64,7 +64,7 @@ class Build:
 
     name: str
     tier: str
-    """`lite` or `stock`: which headers built it."""
+    """`lite`, `slim` or `stock`: which headers built it."""
     cached: bool
     wall_s: float
     key: str

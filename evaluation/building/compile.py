@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from evaluation.building.diagnostics import presentable
 from evaluation.building.limits import Compartment, Completed
-from evaluation.building.places import Places
+from evaluation.building.places import Places, Stopped
 from evaluation.building.request import RequestError
 from evaluation.building.sources import Plan
 from evaluation.building.toolchain import LITE_FOLDER, Toolchain, ToolchainError
@@ -66,20 +67,24 @@ class Workshop:
                 raise ToolchainError(f"torch's headers cannot be preprocessed: {done.output[:500]}")
             return (Path(name) / "unit.ii").read_text(errors="replace")
 
-    def run(self, command: Sequence[str], folder: Path) -> Completed:
-        """One compiler process, as soon as there is a place for it. Raises ToolchainError when it is missing or when
-        the machine ended it for want of memory."""
-        with self.places.one():
+    def run(self, command: Sequence[str], folder: Path, stop: threading.Event | None = None) -> Completed:
+        """One compiler process, as soon as there is a place for it. Raises Stopped when `stop` was set, ToolchainError
+        when it is missing or when the machine ended it for want of memory."""
+        stop = stop or threading.Event()
+        with self.places.one(stop):
             compartment = Compartment(
                 folder=folder,
                 readable=self.toolchain.readable(self.scratch),
                 memory_bytes=self.limits.memory_bytes,
                 deadline=time.monotonic() + self.limits.build_s,
+                stop=stop,
             )
             try:
                 done = compartment.run(command)
             except FileNotFoundError as error:
                 raise ToolchainError(str(error)) from error
+        if done.stopped:
+            raise Stopped
         if done.killed_by_machine:
             raise ToolchainError(
                 f"this machine killed {Path(command[0]).name} while it compiled, most likely for want of memory; "
@@ -93,6 +98,11 @@ class Bench:
 
     def __init__(self, workshop: Workshop, plan: Plan, folder: Path) -> None:
         self._workshop, self._plan, self.folder = workshop, plan, folder
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End what compiles here, from another thread; `compile` then raises Stopped."""
+        self._stop.set()
 
     def write(self, files: Mapping[str, str]) -> None:
         """Put the files into the folder, over those of the same name."""
@@ -102,19 +112,23 @@ class Bench:
             path.write_text(text)
 
     def compile(self) -> Outcome:
-        """All units, then the link. Raises RequestError when that would need a torch with CUDA and there is none."""
+        """All units, then the link. Raises RequestError when that would need a torch with CUDA and there is none, and
+        Stopped."""
         failed = [one for one in self.compile_units() if not one.ok]
         if failed:
             return self._refused(failed)
         if self._plan.cuda and not self._workshop.toolchain.torch_has_cuda:
             raise RequestError("the sources compile, but the torch of this machine has no CUDA: give C++ sources only")
-        linked = self._workshop.run(self._plan.link, self.folder)
+        linked = self._run(self._plan.link)
         return Outcome(self.folder / self._plan.library) if linked.ok else self._refused([linked])
 
     def compile_units(self) -> list[Completed]:
         """All units at once, in the plan's order."""
         with ThreadPoolExecutor(max_workers=len(self._plan.units)) as pool:
-            return list(pool.map(lambda unit: self._workshop.run(unit.command, self.folder), self._plan.units))
+            return list(pool.map(lambda unit: self._run(unit.command), self._plan.units))
+
+    def _run(self, command: Sequence[str]) -> Completed:
+        return self._workshop.run(command, self.folder, self._stop)
 
     def _refused(self, failed: Sequence[Completed]) -> Outcome:
         slow = next((one for one in failed if one.timed_out), None)

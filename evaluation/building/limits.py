@@ -16,10 +16,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FILE_BYTES_MAX = 512 * 2**20
@@ -40,18 +41,24 @@ class Completed:
     output: str
     wall_s: float
     timed_out: bool = False
+    stopped: bool = False
+    """Whether whoever asked for it gave it up."""
     short_of_memory: bool = False
     """Whether the kernel's out-of-memory killer struck somewhere on this machine meanwhile."""
 
     @property
     def killed(self) -> bool:
         """Whether this process or one that it started says to have died of SIGKILL, which no limit of ours sends."""
-        return not self.timed_out and (self._died or _KILLED.search(self.output) is not None)
+        return self._ended and (self._died or _KILLED.search(self.output) is not None)
 
     @property
     def killed_by_machine(self) -> bool:
         """Whether that is so for sure. A program can make its compiler print anything, so that words need a witness."""
-        return (self._died and not self.timed_out) or (self.killed and self.short_of_memory)
+        return (self._died and self._ended) or (self.killed and self.short_of_memory)
+
+    @property
+    def _ended(self) -> bool:
+        return not (self.timed_out or self.stopped)
 
     @property
     def _died(self) -> bool:
@@ -60,7 +67,7 @@ class Completed:
     @property
     def ok(self) -> bool:
         """Whether it did what it was asked."""
-        return self.returncode == 0 and not self.timed_out
+        return self.returncode == 0 and self._ended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,9 +81,11 @@ class Compartment:
     """On time.monotonic()'s clock; all processes of one build share it."""
     output_bytes: int = OUTPUT_BYTES_MAX
     """Of what each process prints, the first that are kept."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set by another thread to end what runs."""
 
     def run(self, command: Sequence[str]) -> Completed:
-        """Run `command` in the folder until it ends or the deadline passes.
+        """Run `command` in the folder until it ends, the deadline passes or `stop` is set; then its whole group ends.
 
         Raises FileNotFoundError when there is no such program.
         """
@@ -103,12 +112,13 @@ class Compartment:
             returncode=process.returncode if process.returncode is not None else -signal.SIGKILL,
             output=text,
             wall_s=time.monotonic() - start,
-            timed_out=not ended,
+            timed_out=not ended and not self.stop.is_set(),
+            stopped=not ended and self.stop.is_set(),
             short_of_memory=_out_of_memory_kills() > kills,
         )
 
     def _wait(self, process: subprocess.Popen[bytes]) -> bool:
-        while time.monotonic() < self.deadline:
+        while time.monotonic() < self.deadline and not self.stop.is_set():
             try:
                 process.wait(timeout=_POLL_S)
             except subprocess.TimeoutExpired:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -35,6 +34,10 @@ def _memory_bytes() -> int:
     return min(bounds)
 
 
+class Stopped(Exception):
+    """The compile was given up by whoever asked for it."""
+
+
 class Places:
     """Within a process first come, first served; all processes with the same folder share the places.
 
@@ -43,28 +46,33 @@ class Places:
     """
 
     def __init__(self, folder: Path, count: int) -> None:
+        self.count = count
         self._files = [folder / f"place-{number}" for number in range(count)]
         self._lock = threading.Lock()
         self._row: deque[threading.Event] = deque()
 
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """Wait for a place and hold it."""
+    def one(self, stop: threading.Event | None = None) -> Iterator[None]:
+        """Wait for a place and hold it. Raises Stopped when `stop` is set before there is one."""
+        stop = stop or threading.Event()
         with ExitStack() as held:
-            with self._first_in_row():
+            with self._first_in_row(stop):
                 while not any(self._taken(path, held) for path in self._files):
-                    time.sleep(_POLL_S)
+                    if stop.wait(_POLL_S):
+                        raise Stopped
             yield
 
     @contextmanager
-    def _first_in_row(self) -> Iterator[None]:
+    def _first_in_row(self, stop: threading.Event) -> Iterator[None]:
         mine = threading.Event()
         with self._lock:
             self._row.append(mine)
             if self._row[0] is mine:
                 mine.set()
         try:
-            mine.wait()
+            while not mine.wait(_POLL_S):
+                if stop.is_set():
+                    raise Stopped
             yield
         finally:
             with self._lock:

@@ -37,7 +37,7 @@ class BuildRequest:
     headers: dict[str, str] = field(default_factory=dict)
     """load: texts of the candidate's own headers by relative path, to stand beside the sources."""
     allow_lite: bool = True
-    """False: torch's own headers at once, because a lite object could not be imported."""
+    """False: torch's own headers as they are, because an object made with fewer could not be imported."""
 
     @property
     def cuda(self) -> bool:
@@ -74,7 +74,7 @@ class BuildReply:
     """Of the shared object; None when it failed."""
     name: str
     tier: str
-    """`lite` or `stock`: which headers built it, or refused it."""
+    """`lite`, `slim` or `stock`: which headers built it, or refused it."""
     cached: bool
     wall_s: float
     """Seconds that this request waited."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 _STAND_IN = "python"
 LITE_FOLDER = Path(__file__).resolve().parent / "lite"
+SLIM_FOLDER = Path(__file__).resolve().parent / "slim"
 
 
 class ToolchainError(Exception):
@@ -60,7 +61,8 @@ class Toolchain:
             importlib.metadata.version("torch"),
             sysconfig.get_config_var("SOABI") or sys.version,
             platform.machine(),
-            _lite_version(),
+            _headers_version(LITE_FOLDER),
+            _headers_version(SLIM_FOLDER),
         ]
         return cls(
             cxx=cxx,
@@ -81,7 +83,7 @@ class Toolchain:
         """Folders that a contained compile reads beside the system's own. `scratch` as for the link flags."""
         library = Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")
         compiler = Path(self.cxx).parent.parent
-        ours = [LITE_FOLDER, scratch / _STAND_IN, *self.site_folders()]
+        ours = [LITE_FOLDER, SLIM_FOLDER, scratch / _STAND_IN, *self.site_folders()]
         folders = [self.python_include.resolve(), library, compiler, *ours]
         return [folder for folder in folders if folder.is_dir() and not folder.is_relative_to("/usr")]
 
@@ -164,11 +166,11 @@ def _version(compiler: str) -> str:
         raise ToolchainError(f"{compiler} does not run: {error}") from error
 
 
-def _lite_version() -> str:
+def _headers_version(folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(LITE_FOLDER.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file():
-            digest.update(str(path.relative_to(LITE_FOLDER)).encode() + b"\0" + path.read_bytes() + b"\0")
+            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Both sets of headers build every file of the corpus, and what the objects do is the same to the bit."""
+"""All sets of headers build every file of the corpus, and what the objects do is the same to the bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from cuda_candidates import CPP_NAMES, CPP_STOCK_ONLY, load, merged
+from cuda_candidates import CPP_NAMES, CPP_STOCK_ONLY, load, merged, request_of
 from same_outcome import assert_same, outcome_of
 
 from evaluation.building import Builder, BuildRequest
@@ -19,6 +19,7 @@ from evaluation.building.tokens import identifiers
 from evaluation.settings import LimitSettings
 
 CORPUS = Path(__file__).parents[2] / "data" / "lite"
+SEEDS = sorted((Path(__file__).parents[2] / "data" / "candidates").glob("cpp_*.py"))
 
 
 def _x(rows: int = 3, columns: int = 4, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -106,10 +107,27 @@ CASES: dict[str, list[Callable[[], tuple[Any, ...]]]] = {
         lambda: (_x(), torch.ones(4), torch.zeros(4), 1e-5),
         lambda: (_x().t(), torch.ones(4), torch.zeros(4), 1.0),
     ],
+    "mean_dim0": [lambda: (_x(4, 3)[..., None].contiguous(),), lambda: (_x(),)],
+    "gather_linear": [lambda: (_x(6, 4).view(2, 3, 4), _x(5, 8), _x()[:, 0].new_ones(5))],
     "matmul_blocked": [lambda: (_x(3, 4), _x(4, 5)), lambda: (_x(3, 4).half(), _x(4, 5).half())],
 }
-# torch::cat is not in the lite headers: it sends the same corpus to torch's own.
-STOCK_ONLY = "torch::Tensor joined(torch::Tensor x) { return torch::cat({x, x}, 0); }\n"
+# torch::cat and the factories are not in the lite headers: they send the same corpus to the slim ones.
+NOT_LITE = """
+torch::Tensor joined(torch::Tensor x) { return torch::cat({x, x}, 0) + torch::std(x, 0, true).mean(); }
+std::vector<torch::Tensor> factories(torch::Tensor x) {
+  torch::NoGradGuard guard;
+  auto options = torch::TensorOptions().dtype(torch::kFloat64).requires_grad(true);
+  torch::optional<int64_t> nothing = torch::nullopt;
+  return {torch::zeros({2, 3}, options), torch::full({2}, 1.5, torch::dtype(torch::kFloat16)), torch::arange(5),
+          torch::arange(0, 1, 0.25, torch::kFloat32), torch::tensor({{1, 2}, {3, 4}}), torch::tensor(3),
+          torch::tensor({1.5, 2.5}, torch::kFloat64), torch::from_blob(x.data_ptr(), {2, 2}, x.options()).clone(),
+          torch::ones_like(x, options), torch::eye(nothing.value_or(3), torch::device(torch::kCPU)),
+          torch::empty({0}, options), torch::full_like(x, 2), torch::linspace(0, 1, 3),
+          torch::scalar_tensor(2.0, options)};
+}
+"""
+# The C++ frontend is not in the slim headers either.
+NOT_SLIM = "torch::Tensor rectified(torch::Tensor x) { return torch::nn::functional::relu(x); }\n"
 
 
 @pytest.fixture(scope="module")
@@ -130,25 +148,33 @@ def _module(builder: Builder, name: str, sources: list[str], functions: list[str
 
 
 @pytest.mark.slow
-def test_lite_and_stock_headers_give_the_same_programs(builder: Builder) -> None:
+def test_all_headers_give_the_same_programs(builder: Builder) -> None:
     sources = [path.read_text() for path in sorted(CORPUS.glob("*.cpp"))]
+    sources += [source for path in SEEDS for source in request_of(path)[0].cpp_sources]
     own_base = [source for source in sources if not _needs_torch_base(source)]
     own_functions = [name for name in CASES if any(name.split("::")[-1] in identifiers(source) for source in own_base)]
     whole, whole_tier = _module(builder, "whole", sources, list(CASES))
     own, own_tier = _module(builder, "own", own_base, own_functions)
-    stock, stock_tier = _module(builder, "whole", [*sources, STOCK_ONLY], [*CASES, "joined"])
-    assert (whole_tier, own_tier, stock_tier) == ("lite", "lite", "stock")
+    cases = CASES | {name: [lambda: (_x(),), lambda: (_x().double(),)] for name in ("joined", "factories")}
+    slim, slim_tier = _module(builder, "whole", [*sources, NOT_LITE], list(cases))
+    stock, stock_tier = _module(builder, "whole", [NOT_SLIM, *sources, NOT_LITE], ["rectified", *cases])
+    assert (whole_tier, own_tier, slim_tier, stock_tier) == ("lite", "lite", "slim", "stock")
     assert len(own_functions) > len(CASES) / 2
-    assert torch.equal(stock.joined(_x()), torch.cat([_x(), _x()]))
-    for name, cases in CASES.items():
-        for number, arguments in enumerate(cases):
+    assert torch.equal(stock.joined(_x()), torch.cat([_x(), _x()]) + _x().std(0, unbiased=True).mean())
+    for name, given in cases.items():
+        modules = (
+            {"slim": slim}
+            | ({"lite": whole} if name in CASES else {})
+            | ({"own": own} if name in own_functions else {})
+        )
+        for number, arguments in enumerate(given):
             expected = outcome_of(getattr(stock, name), arguments())
-            for lite in (whole, own) if name in own_functions else (whole,):
-                outcome = outcome_of(getattr(lite, name), arguments())
+            for tier, module in modules.items():
+                outcome = outcome_of(getattr(module, name), arguments())
                 try:
                     assert_same(outcome, expected)
                 except AssertionError as error:
-                    raise AssertionError(f"{name}, case {number}: lite {outcome}, stock {expected}") from error
+                    raise AssertionError(f"{name}, case {number}: {tier} {outcome}, stock {expected}") from error
 
 
 def test_the_candidates_in_cpp_run_with_the_lite_headers(builder: Builder) -> None:

@@ -17,7 +17,7 @@ import pytest
 from evaluation.building import Builder, BuildRequest
 from evaluation.building.limits import Compartment, Completed
 from evaluation.building.places import Places, places_here
-from evaluation.building.toolchain import LITE_FOLDER, ToolchainError
+from evaluation.building.toolchain import LITE_FOLDER, SLIM_FOLDER, ToolchainError
 from evaluation.serialize import to_plain
 from evaluation.settings import LimitSettings
 
@@ -136,7 +136,7 @@ def test_an_error_while_waiting_for_a_place_leaves_the_row(tmp_path: Path) -> No
         pass
 
 
-def test_a_distribution_carries_the_lite_headers() -> None:
+def test_a_distribution_carries_our_headers() -> None:
     program = (
         "import setuptools; d = setuptools.Distribution(); d.parse_config_files(); d.set_defaults();"
         "c = d.get_command_obj('build_py'); c.manifest_files = {}; c.ensure_finalized();"
@@ -144,6 +144,9 @@ def test_a_distribution_carries_the_lite_headers() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True)
     carried = run.stdout
-    headers = [path.relative_to(LITE_FOLDER) for path in LITE_FOLDER.rglob("*") if path.is_file()]
-    assert len(headers) > 30
-    assert [header for header in headers if f"building/lite/{header}" not in carried] == []
+    building = LITE_FOLDER.parent
+    headers = [
+        path.relative_to(building) for path in [*LITE_FOLDER.rglob("*"), *SLIM_FOLDER.rglob("*")] if path.is_file()
+    ]
+    assert len(headers) > 40
+    assert [header for header in headers if f"building/{header}" not in carried] == []

@@ -1,0 +1,4 @@
+// Slim: as torch's own.
+#pragma once
+#include <torch/all.h>
+#include <torch/python.h>
