@@ -5,8 +5,8 @@
 CHECKOUT is `git archive HEAD src | tar -x -C CHECKOUT` of KernelBench's repository; nothing of it is installed.
 
 Both seed kernels cold, with the lite headers off, and again from the cache; 32 different candidates at once; with
---kernelbench, KernelBench's own evaluation of the same, both at once in processes of their own: nearly all of their time
-each waits for one compiler.
+--kernelbench, KernelBench's own evaluation of the same, both at once in processes of their own, as nearly all of their
+time each waits for one compiler.
 With --device cpu the same is done with C++ candidates.
 """
 

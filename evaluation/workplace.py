@@ -254,7 +254,7 @@ class OnDevice:
         # For correctness, and both arms of each pair.
         workers = 1 + 2 * self._settings.timing.process_pairs
         free_bytes, total_bytes = torch.cuda.mem_get_info()
-        self._pool.refill(2 * workers if free_bytes > _PLENTY * total_bytes else workers)
+        self._pool.refill(workers, spare=workers if free_bytes > _PLENTY * total_bytes else 0)
 
     def _conditions(self) -> list[Conditions]:
         own = (os.getpid(), *processes.descendants(self._zygote.pid))
