@@ -156,7 +156,7 @@ def slurm(folder: Path, _: argparse.Namespace) -> Json:
             spent = folder / f"{name}.times"
             prefix = json.dumps(f"bash -c '\"$@\"; times >{spent}' timed")
             sweep = make_sweep(
-                folder / name, [call("get_gpu_specs")] * 2, *NAMES[2:], f"seed=range(0,{cells})", "launcher=slurm",
+                folder / name, [call("get_gpu_specs")] * 2, *NAMES[2:4], f"seed=range(0,{cells})", "launcher=slurm",
                 "launcher.workers=1", "launcher.agents=1", "launcher.slurm.cpus=1", "launcher.slurm.memory_gb=1",
                 f"launcher.slurm.prefix={prefix}",
             )  # fmt: skip
