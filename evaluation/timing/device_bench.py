@@ -151,8 +151,10 @@ class Bench(Pair[DeviceArm]):
 
     def choose_calls(self) -> int:
         """Calls per block, by the time and the memory that one takes."""
-        pair = self.gated_pair(1)
-        wall_s = max(run.calls[0].posted_s for run in pair)
+        pairs = [self.gated_pair(1) for _ in range(2)]
+        # The smaller: now and then a call waits for the host, which is no property of it.
+        wall_s = min(max(run.calls[0].posted_s for run in pair) for pair in pairs)
+        pair = pairs[-1]
         held = tensors([self.tickets[0].inputs, pair[0].calls[0].output])
         most = max(1, _BLOCK_BYTES // max(sum(tensor.nbytes for tensor in held), 1))
         return max(1, min(SLOTS, most, round(_BLOCK_WALL_S / wall_s)))
